@@ -1,0 +1,67 @@
+"""The command line: one module a verb, loaded when the verb is called. Wrong input ends with one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from gemmsim import __version__
+from gemmsim.errors import GemmsimError
+
+#: verb -> what its line in --help says; module gemmsim.cli.<verb> holds a click command named `command`
+VERBS = {
+    "predict": "Time of one configuration, or of a CSV of them.",
+    "rank": "Every feasible configuration of a problem, best first.",
+    "explain": "Where the time goes, what bounds it, and the one change that helps most.",
+    "occupancy": "Blocks per SM from threads, registers and shared memory.",
+    "specs": "The GPUs gemmsim knows, and a check of your own file.",
+    "validate": "Predicted against measured rows.",
+    "study": "Run a study: question, workload, GPUs -> picks and a page.",
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a verb's module only when that verb is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"gemmsim.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gemmsim")
+def root() -> None:
+    """Which GEMM tile, how fast, why, and how you know, on a GPU that is described by a YAML file."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every wrong input ends with one sentence on stderr and exit code 2."""
+    try:
+        code: Any = root.main(args=arguments, prog_name="gemmsim", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except GemmsimError as error:
+        _stop(str(error))
+    except click.UsageError as error:
+        _stop(error.format_message())
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _stop(sentence: str) -> None:
+    click.echo(f"gemmsim: {sentence}", err=True)
+    sys.exit(2)
