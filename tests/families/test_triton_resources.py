@@ -1,0 +1,112 @@
+"""Compiler facts from tile parameters against what Triton 3.6.0 gave on sm_90a."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmsim.families.triton_resources import Resources, resources
+
+FACTS = Path(__file__).parents[1] / "data" / "triton_facts_h200.csv.gz"
+PARAMETERS = ("bm", "bn", "bk", "num_warps", "num_stages")
+#: how the kernel of each set differs from the aligned bf16 one
+KINDS = {
+    "bf16": {},
+    "fp16": {},
+    "fp8e4nv": {"element_bytes": 1},
+    "tf32": {"element_bytes": 4},
+    "bf16_K_not_mult_16": {"a_aligned": False},
+    "bf16_N_not_mult_16": {"b_aligned": False},
+}
+
+
+def load(kind, status="ok"):
+    with gzip.open(FACTS, "rt") as file:
+        rows = [r for r in csv.DictReader(file) if r["dtype"] == kind and r["status"] == status]
+    numbers = [n for n in rows[0] if n not in ("status", "dtype") and rows[0][n]]
+    return {n: np.array([float(r[n]) for r in rows]).astype(np.int64) for n in numbers}
+
+
+def predict(facts, **options) -> Resources:
+    return resources(*(facts[p] for p in PARAMETERS), **options)
+
+
+def blocks_per_sm(regs, smem, warps):
+    per_warp = np.ceil(np.maximum(regs, 1) * 32 / 256) * 256
+    by_registers = 4 * (16384 // per_warp) // warps
+    return np.minimum.reduce([by_registers, 233472 // (smem + 1024), 64 // warps, np.full_like(warps, 32)])
+
+
+def blocks_right(facts, got):
+    true = blocks_per_sm(facts["registers"], facts["smem_bytes"], facts["num_warps"])
+    return np.mean(true == blocks_per_sm(got.regs_per_thread, got.smem_bytes, facts["num_warps"]))
+
+
+def equal(a: Resources, b: Resources) -> bool:
+    return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Resources))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shared_memory_and_instruction_are_exact(kind):
+    facts = load(kind)
+    got = predict(facts, **KINDS[kind])
+    np.testing.assert_array_equal(got.smem_bytes, facts["smem_bytes"])
+    np.testing.assert_array_equal(got.wgmma, facts["uses_wgmma"] == 1)
+
+
+@pytest.mark.parametrize(("kind", "floor"), [("bf16", 0.85), ("fp16", 0.85)])
+def test_blocks_per_sm(kind, floor):
+    facts = load(kind)
+    assert blocks_right(facts, predict(facts)) >= floor
+
+
+def test_registers():
+    facts = load("bf16")
+    error = np.abs(predict(facts).regs_per_thread - facts["registers"])
+    assert np.median(error) <= 4
+    assert np.quantile(error, 0.9) <= 16
+
+
+def test_spills():
+    facts = load("bf16")
+    said, true = predict(facts).spill_bytes, facts["stack_bytes"]
+    both = (said > 0) & (true > 0)
+    assert both.sum() / (true > 0).sum() >= 0.84
+    assert both.sum() / (said > 0).sum() >= 0.90
+    assert np.median(np.abs(np.log(said[both] / true[both]))) <= np.log(1.5)
+
+
+def test_what_ptxas_refuses():
+    assert not predict(load("bf16", "ptxas_error")).compiles.any()
+    assert predict(load("bf16")).compiles.mean() > 0.99
+
+
+def test_deterministic_and_elementwise():
+    facts = load("bf16")
+    got = predict(facts)
+    assert equal(got, predict(facts))
+    one = resources(*(int(facts[p][7]) for p in PARAMETERS))
+    assert one.smem_bytes.shape == ()
+    assert int(one.regs_per_thread) == got.regs_per_thread[7]
+    assert float(one.spill_bytes) == got.spill_bytes[7]
+
+
+def test_arguments_broadcast():
+    grid = resources(
+        np.array([[64], [128]]), np.array([32, 64, 128]), 64, 4, 3, a_aligned=np.array([True, False, True])
+    )
+    assert {getattr(grid, f.name).shape for f in fields(Resources)} == {(2, 3)}
+    assert grid.smem_bytes[1, 2] == resources(128, 128, 64, 4, 3).smem_bytes
+    assert grid.smem_bytes[0, 1] == resources(64, 64, 64, 4, 3, a_aligned=False).smem_bytes
+
+
+def test_without_wgmma():
+    ampere = resources(128, 128, 32, 4, 3, wgmma_allowed=False)
+    assert not ampere.wgmma
+    assert (int(ampere.warps_m), int(ampere.warps_n)) == (2, 2)
+    assert ampere.smem_bytes < resources(128, 128, 32, 4, 3).smem_bytes  # one buffer less
