@@ -1,0 +1,1 @@
+"""What a GEMM demands of a GPU, and the time that follows."""
