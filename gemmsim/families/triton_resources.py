@@ -2,15 +2,26 @@
 
 The kernel: A and B row-major, masked `tl.load` through pointers, `num_stages` pipelining by cp.async, no TMA, fp32
 accumulator, C in the operands' type (16 bits for 8-bit operands). Every tile side is a power of two. sm_90 with
-`wgmma_allowed`; without it the same rules give sm_80, where only mma.sync exists.
+`wgmma_allowed`; without it the same rules stand in for sm_80, where only mma.sync exists (not checked: every compiled
+row is sm_90a; C's share of shared memory assumes stmatrix, which sm_80 lacks).
 
-Shared memory follows Triton's own rules and is exact. Registers and spills come from ptxas, which nobody can write
-down in closed form: what a thread wants to keep alive is counted, and a few constants turn it into what ptxas gives.
+Shared memory and the warps' layout follow Triton's own rules and are exact on every compiled row, whatever the dtype
+and the alignment. Registers and spills come from ptxas, which has no closed form: what a thread wants to keep alive is
+counted (`Demand`), once as ptxas takes it when registers are free (`COMFORT_*`, fitted on rows without spills) and once
+as what it cannot do without (`TIGHT_*`, fitted on spilled words).
+
+Constants: fitted on 859 bf16 configurations compiled by Triton 3.6.0 for sm_90a; other versions give other registers.
+Refitted on one half of the configurations and scored on the other, ten times, the 4 collapsed rows aside: registers off
+by 2 in the median and 14 at p90; blocks per SM right on 90 %; of spills over 32 bytes 98 % found, of all 87 %; of those
+said to spill 94 % do; spilled bytes within a factor 1.4 in the median. With the constants below, on all rows: 2, 12,
+91 %, 100 %, 92 %, 94 %, 1.2. A spill that is missed is of 8 to 32 bytes. The constants of collapse, unaligned rows and
+other dtypes were set on all of their few rows, without any held out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +29,7 @@ import numpy.typing as npt
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64] | int | float
+Numbers = Ints | Floats | int | float
 Flags = Bools | bool
 
 WARP = 32  # threads
@@ -27,6 +38,8 @@ REGS_PER_THREAD = 255  # most that an instruction can name
 COPY_BYTES = 16  # one cp.async or one vector load of a thread
 MIN_COPY_BYTES = 4  # the smallest cp.async
 MMA_M, MMA_N = 16, 8  # rows and columns of C in one mma.sync tile, and in one warp's slice of a wgmma
+MMA_K_BYTES = 32  # of a row of A in one mma.sync
+WGMMA_M, WGMMA_WARPS = 64, 4
 
 
 @dataclass(frozen=True)
@@ -37,129 +50,188 @@ class Resources:
     warps_m: Ints  # warps along the rows of the tile
     warps_n: Ints  # and along its columns
     regs_per_thread: Ints
-    spill_bytes: Floats  # local memory a thread, bytes: 4 x Triton's n_spills, ptxas's stack frame
+    spill_bytes: Floats  # local memory a thread: ptxas's stack frame, 4 x Triton's n_spills
     smem_bytes: Ints  # dynamic shared memory a block
-    compiles: Bools  # false where ptxas is known to fail
+    compiles: Bools  # false where ptxas fails
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Registers a thread would like, by use, for one kind of matrix instruction.
+    """32-bit registers a thread asks for, by use."""
 
-    Fitted on the 965 bf16 rows of Triton 3.6.0, sm_90a.
-    """
+    base: float  # loop counter, kernel arguments, rows and columns of C
+    accumulator: float  # an fp32 accumulator
+    copy_a: float  # a 16-byte copy of A in an iteration: a 64-bit pointer, part of a predicate
+    copy_b: float  # of B: every row of B has its own mask, so a predicate more
+    load_a: float  # further, at one stage: A waits in registers on its way to shared memory
+    load_b: float  # B goes later and a few at a time, and needs less than pipelined
+    fragment: float  # a register of matrix operand kept for two k steps (mma.sync)
+    k_doubling: float  # each doubling of bk over 16 (mma.sync): addresses of fragments
+    many: float  # an accumulator over MANY
+    loose_a: float  # further, an element of A with unaligned rows: loaded alone, with its own address and predicate
+    loose_b: float  # (fitted on 113 bf16 rows with K or N not a multiple of 16)
 
-    base: float  # registers: pointers, masks, loop counters
-    accumulator: float  # registers an fp32 accumulator
-    copy_a: float  # registers a 16-byte copy of A a thread, pipelined: its pointer and predicate
-    copy_b: float
-    load_a: float  # the same at one stage: the data too wait in registers
-    load_b: float
-    fragment: float  # registers a register of matrix fragment kept for two k steps
-    squeeze: float  # share of its registers ptxas gives up for one more resident warp
+
+COMFORT_WGMMA = Demand(18.6, 1.09, 2.65, 3.54, 2.90, -1.67, 0.0, 0.0, 0.0, 2.6, 2.6)
+COMFORT_MMA = Demand(19.1, 1.17, 2.73, 3.39, 1.69, -1.36, 1.32, 1.95, 0.0, 1.2, 2.6)
+TIGHT_WGMMA = Demand(17.6, 1.20, 2.03, 1.38, 2.41, 0.0, 0.0, 0.0, 1.20, 3.1, 3.3)
+TIGHT_MMA = Demand(22.0, 1.015, 1.89, 2.62, 2.35, -1.95, 1.37, 0.0, 0.0, 0.9, 3.2)
+#: Operands that are not 16-bit (59 rows each of fp8 and tf32): wgmma wants their B K-major, through registers.
+TRANSPOSE_BASE, TRANSPOSE_COPY_PER_BYTE = 12.0, 1.5  # registers; registers a copy of B and byte of an element
+WIDEN = 24.0  # registers: mma.sync widens 8-bit operands to 16 bits
+MANY = 192  # accumulators: with 256 no register is left to keep the others moving
+
+#: share of its registers ptxas gives up if one more warp then resides (wgmma, mma.sync), and the counts where it does
+SQUEEZE_WGMMA, SQUEEZE_MMA = 0.045, 0.109
+STEPS = np.array([0, 24, 32, 40, 48, 56, 64, 72, 80, 96, 128, 168, REGS_PER_THREAD], np.float64)
+
+#: words spilled = gain * excess * (1 + excess / 256)^1.04; near the limit the excess is soft, a few registers wide
+SPILL_GAIN_WGMMA, SPILL_GAIN_MMA, SPILL_BEND, SPILL_SOFTNESS = 0.634, 0.947, 1.04, 5.0
+SPILL_LEAST_WORDS = 0.5  # less is no spill
+SPILL_LEAST_BYTES = 8.0  # what ptxas spills at least
+
+#: Collapse: an mma.sync block whose loads go through registers (one stage, or unaligned rows) can overwhelm ptxas,
+#: which then keeps nearly all in local memory (4 rows of one stage, 15 of unaligned rows).
+COLLAPSE_TIGHT, COLLAPSE_DATA = 460.0, 1000.0  # registers; one stage: demand with over MANY accumulators; loads alone
+COLLAPSE_LOOSE_TIGHT, COLLAPSE_LOOSE_ELEMENTS = 415.0, 32.0  # unaligned: demand, and elements of B (of A: half)
+COLLAPSE_BYTES = 13.0  # of local memory a register of accumulators and loads
+COLLAPSE_REGS = 64  # registers a thread with one warp, half with more
+COPY_REGS, LOOSE_COPY_REGS = 4.0, 11.0  # registers that 16 bytes on their way take: packed, and element by element
 
 
-WGMMA = Demand(23.7, 1.07, 2.3, 3.3, 4.9, 2.1, 0.0, 0.08)
-MMA = Demand(22.4, 1.08, 3.1, 3.4, 3.9, 2.3, 1.9, 0.10)
-LOOSE_ELEMENT = 2.2  # registers an element of an unaligned row: it is loaded alone, with its own predicate
-COMPRESSIBLE = 1.22  # ptxas shortens live ranges by this factor before it spills
-# registers at which one more warp fits on a sub-core (16384 registers), by ptxas's granularity of 8
-STEPS = (24, 32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255)
+class _Tile(NamedTuple):
+    """One configuration's geometry; float arrays of one shape."""
+
+    bm: Floats
+    bn: Floats
+    bk: Floats
+    warps: Floats
+    stages: Floats
+    loose_a: Bools
+    loose_b: Bools
+    size: int  # bytes of an operand's element
+    wgmma: Bools
+    warps_m: Floats
+    warps_n: Floats
 
 
 def layout(bm: Floats, bn: Floats, warps: Floats, wgmma_allowed: bool = True) -> tuple[Bools, Floats, Floats]:
-    """Whether wgmma is used, warps along M, warps along N: Triton's own rules, exact."""
-    wgmma = (bm >= 64) & (warps % 4 == 0) & wgmma_allowed
-    wm, wn = np.ones_like(warps), np.ones_like(warps)
-    for _ in range(5):  # mma.sync: double along the side with more instruction tiles a warp
-        grow = wm * wn < warps
-        down = (bm * MMA_N * wn >= bn * MMA_M * wm) | (wn * MMA_N >= bn)
-        wm, wn = np.where(grow & down, 2 * wm, wm), np.where(grow & ~down, 2 * wn, wn)
-    wm = np.where(wgmma, np.minimum(warps, bm / MMA_M), wm)  # warp groups go down M first
-    return wgmma, wm, warps / wm
+    """Whether wgmma is used, warps along M, warps along N: Triton's own rules, exact for powers of two.
+
+    mma.sync doubles the warps along the side that has more instruction tiles a warp, M if equal, N no further than
+    its tiles. wgmma's warp groups go down M first.
+    """
+    wgmma = (bm >= WGMMA_M) & (warps % WGMMA_WARPS == 0) & wgmma_allowed
+    tiles_n = np.log2(bn / MMA_N)
+    doublings = np.log2(warps)
+    even = np.floor((doublings + np.log2(bm / MMA_M) - tiles_n + 1) / 2)
+    down = np.exp2(np.clip(np.maximum(even, doublings - tiles_n), 0, doublings))
+    warps_m = np.where(wgmma, np.minimum(warps, bm / MMA_M), down)
+    return wgmma, warps_m, warps / warps_m
 
 
-def _operand_bytes(
-    a: Floats,
-    b: Floats,
-    bn: Floats,
-    threads: Floats,
-    stages: Floats,
-    wgmma: Bools,
-    size: int,
-    loose: tuple[Flags, Flags],
-) -> Floats:
+def _operand_bytes(t: _Tile) -> Floats:
     """Buffers of A and B. A wgmma in flight still reads its buffer, so it needs one more than mma.sync."""
-    buffers = np.where(wgmma, stages, np.maximum(stages - 1, 1))
+    a, b, threads = t.bm * t.bk * t.size, t.bk * t.bn * t.size, WARP * t.warps
+    buffers = np.where(t.wgmma, t.stages, np.maximum(t.stages - 1, 1))
     # only cp.async pipelines: at least 4 bytes a thread, aligned rows
-    na = np.where((a < MIN_COPY_BYTES * threads) | loose[0], 1, buffers)
-    nb = np.where((b < MIN_COPY_BYTES * threads) | loose[1], 1, buffers)
-    if size > 1:
+    na = np.where((a < MIN_COPY_BYTES * threads) | t.loose_a, 1, buffers)
+    nb = np.where((b < MIN_COPY_BYTES * threads) | t.loose_b, 1, buffers)
+    if t.size > 1:
         return a * na + b * nb
-    nb = np.where(wgmma, 1, nb)  # 8-bit B becomes K-major on its way, through registers
-    # rows of one copy, one a thread: two buffers whatever the stages (seen on 2 of 2 rows)
-    nb = np.where(~wgmma & (bn == COPY_BYTES) & (b == COPY_BYTES * threads), np.minimum(nb, 2), nb)
-    return np.where(~wgmma & (stages == 1), np.maximum(a, b), a * na + b * nb)
+    nb = np.where(t.wgmma, 1, nb)  # 8-bit B becomes K-major on its way, through registers
+    # B's row is one copy and each thread has one: two buffers whatever the stages (seen on 2 of 2 rows)
+    nb = np.where(~t.wgmma & (t.bn == COPY_BYTES) & (b == COPY_BYTES * threads), np.minimum(nb, 2), nb)
+    return np.where(~t.wgmma & (t.stages == 1), np.maximum(a, b), a * na + b * nb)
 
 
-def _epilogue_bytes(bm: Floats, bn: Floats, wm: Floats, threads: Floats, size: int, loose: Flags) -> Floats:
+def _epilogue_bytes(t: _Tile) -> Floats:
     """C on its way from the accumulators' layout to that of coalesced stores.
 
-    Rows that are registers in both layouts go through the same buffer one after the other. Without stmatrix (32-bit
-    C, or stores that do not go by 16 bytes) such rows first fill a 16-byte vector.
+    Rows that a thread holds in both layouts go through the same buffer in turn. Without stmatrix (32-bit C; scalar
+    stores of several rows at once) such rows first fill a 16-byte vector, and only what is left goes in turn.
     """
-    vector = np.where(loose, 1.0, COPY_BYTES / size)  # elements a store
-    rows = vector * threads / bn  # stored by one instruction of the block
-    turns = np.where(rows <= 8, 2, 1) * np.maximum(1, bm / np.maximum(rows, np.minimum(MMA_M * wm, bm)))
-    turns = turns * np.maximum(1, 1 / rows)
-    free = np.where(rows <= 1, 1.0, 8.0) if size == 2 else np.full_like(rows, 4.0)
-    free = np.where(loose, free, 1.0 if size == 2 else 2.0)
-    total: Floats = bm * bn * size / np.maximum(turns / free, 1)
-    return total
+    size = max(t.size, 2)
+    vector = np.where(t.loose_b, 1, COPY_BYTES // size)  # elements a store
+    rows = vector * (WARP * t.warps) / t.bn  # stored by one instruction of the block
+    turns = t.bm / np.maximum(rows, np.minimum(MMA_M * t.warps_m, t.bm))
+    turns = np.maximum(turns, 1) * np.where(rows <= MMA_N, 2, 1) * np.maximum(1 / rows, 1)
+    filled = np.where(t.loose_b, np.where((rows <= 1) & (size == 2), 1, COPY_BYTES // size), size // 2)
+    return t.bm * t.bn * size / np.maximum(turns / filled, 1)
 
 
-def _smem_bytes(
-    bm: Floats,
-    bn: Floats,
-    bk: Floats,
-    wm: Floats,
-    threads: Floats,
-    stages: Floats,
-    wgmma: Bools,
-    size: int,
-    loose: tuple[Flags, Flags],
-) -> Floats:
-    operands = _operand_bytes(bm * bk * size, bk * bn * size, bn, threads, stages, wgmma, size, loose)
-    total: Floats = np.maximum(operands, _epilogue_bytes(bm, bn, wm, threads, max(size, 2), loose[1]))
-    return total
+def _uses(t: _Tile) -> tuple[Floats, ...]:
+    """Accumulators, 16-byte copies of A and of B, and registers of matrix fragments, of one thread."""
+    tiles_m = np.maximum(t.bm / MMA_M / t.warps_m, 1)
+    tiles_n = np.maximum(t.bn / MMA_N / t.warps_n, 1)
+    share = t.bk * (t.size / COPY_BYTES / WARP) / t.warps
+    # the smaller side's fragments are kept (A: 4 registers a tile, B: 2), for two k steps
+    fragments = np.minimum(4 * tiles_m, 2 * tiles_n) * np.minimum(t.bk * t.size / MMA_K_BYTES, 2)
+    return 4 * tiles_m * tiles_n, t.bm * share, t.bn * share, fragments
 
 
-def _need(
-    acc: Floats,
-    bm: Floats,
-    bn: Floats,
-    bk: Floats,
-    wm: Floats,
-    wn: Floats,
-    stages: Floats,
-    wgmma: Bools,
-    size: int,
-    loose: tuple[Flags, Flags],
-) -> Floats:
-    """Registers a thread wants before any limit."""
-    threads = WARP * wm * wn
-    copies_a, copies_b = bm * bk * size / COPY_BYTES / threads, bk * bn * size / COPY_BYTES / threads
-    # mma.sync keeps the smaller side's fragments (A: 4 registers a 16-row tile, B: 2 an 8-column tile)
-    frag = np.minimum(bm / wm / 4, bn / wn / 4) * np.minimum(bk * size / 32, 2)
-    one = stages == 1
+def _demand(t: _Tile, uses: tuple[Floats, ...], wgmma: Demand, mma: Demand, least_copy: float) -> Floats:
+    """Registers a thread asks for before any limit. A thread with less than a copy still holds `least_copy`."""
+    kind = 2 * t.wgmma + (t.stages == 1)
 
-    def pick(name: str) -> Floats:
-        return np.asarray(np.where(wgmma, getattr(WGMMA, name), getattr(MMA, name)))
+    def pick(name: str, at_one_stage: str = "") -> Floats:
+        table = [getattr(d, name) + one * getattr(d, at_one_stage, 0.0) for d in (mma, wgmma) for one in (0, 1)]
+        column: Floats = np.array(table)[kind]
+        return column
 
-    need = pick("base") + pick("accumulator") * acc + pick("fragment") * frag
-    need = need + copies_a * np.where(one, pick("load_a"), pick("copy_a"))
-    need = need + copies_b * np.where(one, pick("load_b"), pick("copy_b"))
-    return need + LOOSE_ELEMENT * COPY_BYTES / size * (copies_a * loose[0] + copies_b * loose[1])
+    acc, a, b, fragments = uses
+    need = pick("base") + pick("accumulator") * acc + pick("fragment") * fragments
+    need += pick("k_doubling") * np.log2(t.bk * (t.size / MMA_K_BYTES)) + pick("many") * np.maximum(acc - MANY, 0)
+    need += np.maximum(a, least_copy) * pick("copy_a", "load_a") + np.maximum(b, least_copy) * pick("copy_b", "load_b")
+    if np.any(t.loose_a | t.loose_b):
+        need += COPY_BYTES / t.size * (pick("loose_a") * a * t.loose_a + pick("loose_b") * b * t.loose_b)
+    return need
+
+
+def _conversion(t: _Tile, copies_b: Floats) -> Floats:
+    """Registers a thread takes, if free, to bring operands that are not 16-bit into the form the instruction wants."""
+    if t.size == 2:
+        return np.zeros_like(copies_b)
+    transpose = TRANSPOSE_BASE + TRANSPOSE_COPY_PER_BYTE * t.size * copies_b
+    return np.where(t.wgmma, transpose, WIDEN if t.size == 1 else 0.0)
+
+
+def _registers(t: _Tile, need: Floats, limit: Floats) -> Floats:
+    """Registers a thread without spills: what it asks for, or a little less if one more warp fits then."""
+    regs = np.minimum(np.round(need), limit)
+    step = STEPS[np.searchsorted(STEPS, regs, side="right") - 1]
+    kept = 1 - np.where(t.wgmma, SQUEEZE_WGMMA, SQUEEZE_MMA)
+    return np.where(regs * kept <= step, step, regs)
+
+
+def _spilled_bytes(t: _Tile, tight: Floats, limit: Floats) -> Floats:
+    """Local memory a thread, bytes, 0 where all stays in registers."""
+    excess = SPILL_SOFTNESS * np.logaddexp(0, (tight - limit) / SPILL_SOFTNESS)
+    gain = np.where(t.wgmma, SPILL_GAIN_WGMMA, SPILL_GAIN_MMA)
+    words = gain * excess * (1 + excess / 256) ** SPILL_BEND
+    return np.where(words > SPILL_LEAST_WORDS, np.maximum(4 * words, SPILL_LEAST_BYTES), 0.0)
+
+
+def _allocate(t: _Tile, uses: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+    """Registers a thread, and bytes it spills."""
+    limit = np.minimum(REGS_PER_THREAD, REGS_PER_BLOCK / WARP / t.warps)
+    tight = _demand(t, uses, TIGHT_WGMMA, TIGHT_MMA, 0.0)
+    spill = _spilled_bytes(t, tight, limit)
+    comfort = _demand(t, uses, COMFORT_WGMMA, COMFORT_MMA, 1.0) + _conversion(t, uses[2])
+    regs = _registers(t, comfort, limit)
+    regs = np.where(spill > 0, limit, regs)
+    lost, local = _collapse(t, uses, tight)
+    return np.where(lost, np.where(t.warps == 1, COLLAPSE_REGS, COLLAPSE_REGS // 2), regs), np.where(lost, local, spill)
+
+
+def _collapse(t: _Tile, uses: tuple[Floats, ...], tight: Floats) -> tuple[Bools, Floats]:
+    """Where ptxas gives up, and the local memory a thread then has, bytes."""
+    acc, a, b, _ = uses
+    data = a * np.where(t.loose_a, LOOSE_COPY_REGS, COPY_REGS) + b * np.where(t.loose_b, LOOSE_COPY_REGS, COPY_REGS)
+    one = (t.stages == 1) & (((tight > COLLAPSE_TIGHT) & (acc > MANY)) | (data > COLLAPSE_DATA))
+    elements = COPY_BYTES / t.size * (b * t.loose_b + a * t.loose_a / 2)
+    loose = (t.stages > 1) & (tight > COLLAPSE_LOOSE_TIGHT) & (elements >= COLLAPSE_LOOSE_ELEMENTS)
+    return ~t.wgmma & (one | loose), COLLAPSE_BYTES * (acc + data)
 
 
 def resources(
@@ -179,33 +251,15 @@ def resources(
     `element_bytes` is that of A and B: 1, 2 or 4 (tf32). `a_aligned`: K is a multiple of 16; `b_aligned`: N is; without
     it Triton compiles another kernel, which loads that operand element by element.
     """
-    given = np.broadcast_arrays(bm, bn, bk, num_warps, num_stages, ~np.asarray(a_aligned), ~np.asarray(b_aligned))
+    flags = (np.logical_not(a_aligned), np.logical_not(b_aligned))
+    given = np.broadcast_arrays(bm, bn, bk, num_warps, num_stages, *flags)
     m, n, k, warps, stages = (np.asarray(x, np.float64) for x in given[:5])
-    loose = (np.asarray(given[5], np.bool_), np.asarray(given[6], np.bool_))
-    wgmma, wm, wn = layout(m, n, warps, wgmma_allowed)
-    acc = 4 * np.maximum(m / MMA_M / wm, 1) * np.maximum(n / MMA_N / wn, 1)
-    need = _need(acc, m, n, k, wm, wn, stages, wgmma, element_bytes, loose)
-    regs, spill = _allocate(need, acc, warps, stages, wgmma, loose)
-    smem = _smem_bytes(m, n, k, wm, WARP * warps, stages, wgmma, element_bytes, loose)
-    compiles = ~(wgmma & (acc * warps * WARP >= REGS_PER_BLOCK))  # the accumulators alone fill the register file
-    ints = (x.astype(np.int64) for x in (wm, wn, regs, smem))
-    w_m, w_n, r, s = ints
-    return Resources(wgmma, w_m, w_n, r, spill, s, compiles)
-
-
-def _allocate(
-    need: Floats, acc: Floats, warps: Floats, stages: Floats, wgmma: Bools, loose: tuple[Flags, Flags]
-) -> tuple[Floats, Floats]:
-    """Registers a thread and bytes it spills."""
-    cap = np.minimum(REGS_PER_THREAD, REGS_PER_BLOCK / (WARP * warps))
-    kept = 1 - np.where(wgmma, WGMMA.squeeze, MMA.squeeze)
-    regs = np.minimum(need, cap)
-    steps = np.asarray(STEPS, np.float64)
-    below = steps[np.maximum(np.searchsorted(steps, regs, side="right") - 1, 0)]  # ptxas squeezes down to a step
-    regs = np.where((regs * kept <= below) & (regs >= below), below, regs)
-    regs = np.minimum(np.round(regs), cap)
-    spills = (need > COMPRESSIBLE * cap) | (acc >= 255)
-    excess = np.maximum(need - cap - 0.15 * (need - acc), 0)
-    spill = np.where(spills, np.maximum(3.5 * excess, 16) + np.where(wgmma & (acc >= 255), 470, 0), 0.0)
-    lost = (need > 490) & ((stages == 1) | loose[0] | loose[1])  # ptxas gives up: nearly all on the stack
-    return np.where(lost, np.where(warps == 1, 64, 32), regs), np.where(lost, 13 * need, spill)
+    loose_a, loose_b = (np.asarray(x, np.bool_) for x in given[5:])
+    t = _Tile(m, n, k, warps, stages, loose_a, loose_b, element_bytes, *layout(m, n, warps, wgmma_allowed))
+    uses = _uses(t)
+    regs, spill = _allocate(t, uses)
+    smem = np.maximum(_operand_bytes(t), _epilogue_bytes(t))
+    # accumulators alone fill what 16 warps may have: ptxas fails (fewer warps: it spills)
+    compiles = np.logical_not(t.wgmma & (warps > 8) & (uses[0] * warps * WARP >= REGS_PER_BLOCK))
+    w_m, w_n, r, s = (np.asarray(x, np.int64) for x in (t.warps_m, t.warps_n, regs, smem))
+    return Resources(t.wgmma, w_m, w_n, r, spill, s, compiles)

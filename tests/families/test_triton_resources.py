@@ -59,31 +59,47 @@ def test_shared_memory_and_instruction_are_exact(kind):
     np.testing.assert_array_equal(got.wgmma, facts["uses_wgmma"] == 1)
 
 
-@pytest.mark.parametrize(("kind", "floor"), [("bf16", 0.85), ("fp16", 0.85)])
+@pytest.mark.parametrize(
+    ("kind", "floor"), [("bf16", 0.90), ("fp16", 0.88), ("bf16_N_not_mult_16", 0.75), ("bf16_K_not_mult_16", 0.75)]
+)
 def test_blocks_per_sm(kind, floor):
     facts = load(kind)
-    assert blocks_right(facts, predict(facts)) >= floor
+    assert blocks_right(facts, predict(facts, **KINDS[kind])) >= floor
 
 
 def test_registers():
     facts = load("bf16")
     error = np.abs(predict(facts).regs_per_thread - facts["registers"])
-    assert np.median(error) <= 4
-    assert np.quantile(error, 0.9) <= 16
+    assert np.median(error) <= 3
+    assert np.quantile(error, 0.9) <= 14
 
 
 def test_spills():
     facts = load("bf16")
     said, true = predict(facts).spill_bytes, facts["stack_bytes"]
     both = (said > 0) & (true > 0)
-    assert both.sum() / (true > 0).sum() >= 0.84
-    assert both.sum() / (said > 0).sum() >= 0.90
-    assert np.median(np.abs(np.log(said[both] / true[both]))) <= np.log(1.5)
+    assert both.sum() / (true > 0).sum() >= 0.90
+    assert both.sum() / (said > 0).sum() >= 0.92
+    assert (said[true > 32] > 0).all()
+    assert np.median(np.abs(np.log(said[both] / true[both]))) <= np.log(1.3)
+
+
+def test_unaligned_rows_of_b_never_hide_a_spill():
+    facts = load("bf16_N_not_mult_16")
+    assert (predict(facts, b_aligned=False).spill_bytes[facts["stack_bytes"] > 0] > 0).all()
+
+
+def test_collapse_is_foreseen():
+    facts = load("bf16")
+    true = (facts["registers"] <= 64) & (facts["stack_bytes"] > 2000)
+    got = predict(facts)
+    assert true.sum() >= 4
+    np.testing.assert_array_equal((got.regs_per_thread <= 64) & (got.spill_bytes > 2000), true)
 
 
 def test_what_ptxas_refuses():
     assert not predict(load("bf16", "ptxas_error")).compiles.any()
-    assert predict(load("bf16")).compiles.mean() > 0.99
+    assert predict(load("bf16")).compiles.all()
 
 
 def test_deterministic_and_elementwise():
