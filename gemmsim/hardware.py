@@ -84,8 +84,13 @@ class Gpu:
         rate = self.arch.fma_per_clk_per_sm.get(dtype)
         if rate is None:
             return None
-        clock = self.clock_hz if dtype in ("fp32", "fp64") else self.clock_tensor_hz
-        return 2 * rate * self.sm_count * clock
+        clock_hz: float = getattr(self, peak_clock(dtype))
+        return 2 * rate * self.sm_count * clock_hz
+
+
+def peak_clock(dtype: str) -> str:
+    """The field of Gpu that holds the clock of a dtype's peak."""
+    return "clock_hz" if dtype in ("fp32", "fp64") else "clock_tensor_hz"
 
 
 def load_gpu(name_or_path: str) -> Gpu:
@@ -102,6 +107,17 @@ def load_figures(name_or_path: str) -> tuple[Figure, ...]:
     """The figures behind `load_gpu` with unit, kind and source; the architecture's last, with keys `arch.<figure>`."""
     path = find_gpu(name_or_path)
     return _load(path, _stamp(path))[1]
+
+
+def check_file(path: Path) -> str:
+    """Read a product's or an architecture's file as `load_gpu` would, and say what it is. Raises GemmsimError."""
+    from gemmsim.hwfile import read_yaml
+
+    if "compute_capability" in read_yaml(path):
+        arch, figures = _load_arch(path, _stamp(path))
+        return f"architecture {arch.name}, compute capability {arch.compute_capability}, {len(figures)} figures"
+    gpu, figures = _load(path, _stamp(path))
+    return f"{gpu.product} ({gpu.arch.name}), {len(figures)} figures"
 
 
 def gpu_names() -> list[str]:
@@ -268,13 +284,13 @@ def _peak_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
         derived = gpu.peak_flops(dtype)
         if derived is None:
             continue
-        key, clock = f"datasheet_flops.{dtype}", "clock_hz" if dtype in ("fp32", "fp64") else "clock_tensor_hz"
+        key = f"datasheet_flops.{dtype}"
         allowed = _tolerance(doc, key)
         if abs(stated / derived - 1) > allowed:
             sparse = " (a peak with 2:4 sparsity? halve it)" if 1.9 < stated / derived < 2.1 else ""
             yield (
                 f"{key} is {stated:.4g}: expected the dense peak, within {allowed:.1%} of {derived:.4g} FLOP/s, "
-                f"which is 2 x fma_per_clk_per_sm.{dtype} x sm_count x {clock}{sparse}"
+                f"which is 2 x fma_per_clk_per_sm.{dtype} x sm_count x {peak_clock(dtype)}{sparse}"
             )
 
 

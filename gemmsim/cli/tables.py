@@ -1,0 +1,201 @@
+"""What every verb prints: rows as a table for people, as JSON or CSV with SI numbers for programs; to stdout or a file.
+
+A row is a mapping of plain values in SI base units. A `Column` says what it is called and its unit, and only the table
+turns it into what people read: TFLOP/s, GB/s (base 10), MiB, us below 1 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gemmsim.errors import GemmsimError
+
+FORMATS = ("table", "json", "csv")
+Row = Mapping[str, Any]
+_F = TypeVar("_F", bound=Callable[..., Any])
+#: unit -> (below this, divide by, decimals, shown unit); the first line that fits is taken
+_SCALES: Mapping[str, tuple[tuple[float, float, int, str], ...]] = {
+    "FLOP/s": ((float("inf"), 1e12, 1, "TFLOP/s"),),
+    "B/s": ((float("inf"), 1e9, 0, "GB/s"),),
+    "Hz": ((float("inf"), 1e6, 0, "MHz"),),
+    "B": ((2**10, 1, 0, "B"), (2**20, 2**10, 1, "KiB"), (2**30, 2**20, 1, "MiB"), (float("inf"), 2**30, 1, "GiB")),
+    "s": ((1e-3, 1e-6, 2, "us"), (1, 1e-3, 3, "ms"), (float("inf"), 1, 3, "s")),
+    "1": ((float("inf"), 0.01, 1, "%"),),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: `key` in the rows, `title` in the table, `unit` of its numbers, or `unit_from`, a key of the row."""
+
+    key: str
+    title: str = ""
+    unit: str = ""
+    unit_from: str = ""
+
+    def text(self, row: Row) -> str:
+        """The cell as a person reads it."""
+        return human(row.get(self.key), row[self.unit_from] if self.unit_from else self.unit)
+
+
+def output_options(default: str | None = "table") -> Callable[[_F], _F]:
+    """Options --format and --out (parameters `format`, `out`); a missing output folder is refused before any work."""
+
+    def add(command: _F) -> _F:
+        out = click.option("--out", metavar="FILE", callback=_folder_exists, help="Write there instead of to stdout.")
+        kind = click.option("--format", type=click.Choice(FORMATS), default=default, show_default=bool(default))
+        return kind(out(command))
+
+    return add
+
+
+def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | None) -> str | None:
+    if out is None:
+        return None
+    folder = Path(out).parent
+    if not folder.is_dir():
+        raise GemmsimError(f"--out {out}: expected an existing folder, found none called {str(folder)!r}")
+    if Path(out).is_dir():
+        raise GemmsimError(f"--out {out}: expected the name of a file, found a folder")
+    return out
+
+
+def emit(
+    rows: Sequence[Row], columns: Sequence[Column], format: str, out: str | None, *, notes: Sequence[str] = ()
+) -> None:
+    """Print rows, or write them to the file `out`, complete or not at all. `notes` follow the table as lines.
+
+    Raises GemmsimError where the file cannot be written.
+    """
+    if format == "json":
+        text = _json([_plain_row(row, columns) for row in rows])
+    elif format == "csv":
+        text = _csv(rows, columns)
+    else:
+        text = "\n".join([*_table(rows, columns, wrap=out is None), *notes]) + "\n"
+    send(text, out)
+
+
+def emit_record(
+    record: Row, columns: Sequence[Column], format: str, out: str | None, *, notes: Sequence[str] = ()
+) -> None:
+    """One row: a line a column as a table, one object as JSON, a header and a line as CSV."""
+    if format == "json":
+        send(_json(_plain_row(record, columns)), out)
+    elif format == "csv":
+        send(_csv([record], columns), out)
+    else:
+        width = max(len(c.title or c.key) for c in columns)
+        lines = [f"{c.title or c.key:{width}}  {c.text(record)}" for c in columns]
+        send("\n".join([*lines, *notes]) + "\n", out)
+
+
+def send(text: str, out: str | None) -> None:
+    """Text to stdout, or to a file that appears only once it is complete. Raises GemmsimError where that fails."""
+    if out is None:
+        sys.stdout.write(text)
+        return
+    target = Path(out)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise GemmsimError(f"--out {out}: cannot be written: {error.strerror}") from None
+
+
+def human(value: Any, unit: str = "") -> str:
+    """A value as a person reads it, with its unit; `-` for None. Unit "1" is a fraction, shown as percent."""
+    value = _plain(value)
+    if value is None or value == [] or value == ():
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        texts = [human(v, unit) for v in value]
+        return ", ".join(texts) if isinstance(value[0], str) else f"{texts[0]} to {texts[-1]}, {len(texts)} values"
+    return _number(value, unit)
+
+
+def _number(value: float, unit: str) -> str:
+    for below, factor, decimals, shown in _SCALES.get(unit, ()):
+        if abs(value) < below:
+            number = f"{value / factor:.{decimals}f}"
+            return f"{number.removesuffix('.0')} {shown}"
+    number = str(value) if isinstance(value, int) else f"{value:.4g}"
+    return f"{number} {unit}".rstrip()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _plain(value: Any) -> Any:
+    """A value JSON knows: numpy's scalars as Python's, no NaN, no infinity."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not abs(value) < float("inf") else value
+
+
+def _plain_row(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+    return {c.key: _plain(row.get(c.key)) for c in columns}
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _csv(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    import csv
+    import io
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([c.key for c in columns])
+    writer.writerows([_cell(row.get(c.key)) for c in columns] for row in rows)
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return " ".join(str(v) for v in value)
+    return _plain(value)
+
+
+def _table(rows: Sequence[Row], columns: Sequence[Column], *, wrap: bool) -> list[str]:
+    """Lines of a table: numbers to the right, and a last column of text broken to the terminal's width."""
+    cells = [[c.title or c.key for c in columns], *([c.text(row) for c in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    right = [any(isinstance(_plain(row.get(c.key)), int | float) for row in rows) for c in columns]
+    room = shutil.get_terminal_size().columns if wrap and sys.stdout.isatty() else 0
+    return [text for line in cells for text in _lines(line, widths, right, room)]
+
+
+def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], room: int) -> list[str]:
+    padded = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(cells, widths, right, strict=True)]
+    start = "".join(f"{cell}  " for cell in padded[:-1])
+    last = textwrap.wrap(cells[-1], room - len(start)) if room - len(start) >= 30 and not right[-1] else [padded[-1]]
+    return [((start if i == 0 else " " * len(start)) + text).rstrip() for i, text in enumerate(last or [""])]
