@@ -1,0 +1,89 @@
+"""Kernel families, one module each: NAME, DTYPES, PARAMETERS, PRIORS, FIXED, launch, refusals, traits, group_m."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+import numpy as np
+
+from gemmsim.config import Config, Launch
+from gemmsim.errors import GemmsimError, unknown
+from gemmsim.families.refuse import Refusals
+from gemmsim.families.traits import Parameter, Prior, Traits
+from gemmsim.hardware import Arch
+from gemmsim.problem import FloatArray, Gemm
+
+FAMILIES = ("triton",)
+
+
+class Family(Protocol):
+    """What a family's module offers."""
+
+    NAME: str
+    DTYPES: tuple[str, ...]
+    PARAMETERS: tuple[Parameter, ...]
+    PRIORS: Mapping[str, Prior]
+    FIXED: Mapping[str, float]
+
+    def launch(self, problem: Gemm, config: Config, arch: Arch) -> Launch:
+        """What a block takes, estimated from its tile."""
+
+    def refusals(self, problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refusals:
+        """Why a configuration cannot run."""
+
+    def traits(self, problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
+        """Counts that the model reads; align: as if every row stride were aligned."""
+
+    def group_m(self, config: Config) -> FloatArray:
+        """Tile rows that the raster walks together."""
+
+
+def family(name: str, *, where: str = "") -> Family:
+    """The family of that name. Raises GemmsimError for an unknown one."""
+    if name not in FAMILIES:
+        raise unknown("family", name, FAMILIES, where=where)
+    return cast(Family, importlib.import_module(f"gemmsim.families.{name}"))
+
+
+def families_for(dtype: str) -> list[str]:
+    """Families that have a kernel for the dtype."""
+    return [name for name in FAMILIES if dtype in family(name).DTYPES]
+
+
+def check_dtype(name: str, dtype: str, *, where: str = "") -> None:
+    """Raise GemmsimError if the family has no kernel for the dtype."""
+    have = family(name).DTYPES
+    if dtype not in have:
+        place = f" ({where})" if where else ""
+        raise GemmsimError(f"family {name} has no {dtype} kernel{place}: it has {', '.join(have)}")
+
+
+def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:
+    """A Config from numbers or arrays; parameters left out take the family's defaults.
+
+    Raises GemmsimError for an unknown parameter or a value that is no whole number >= 1.
+    """
+    parameters = family(name).PARAMETERS
+    known = [p.name for p in parameters]
+    for given in values:
+        if given not in known:
+            raise unknown(f"parameter of family {name}", given, known)
+    columns = {p.name: _whole(p.name, values.get(p.name, p.default)) for p in parameters}
+    rows = max(rows, *(len(c) for c in columns.values()))
+    return Config(name, {k: np.broadcast_to(v, rows) if len(v) == 1 else v for k, v in columns.items()})
+
+
+def space(name: str) -> Config:
+    """Every combination of the family's choices, refused ones included."""
+    parameters = family(name).PARAMETERS
+    grid = np.meshgrid(*(np.asarray(p.choices, np.int64) for p in parameters), indexing="ij")
+    return Config(name, {p.name: g.ravel() for p, g in zip(parameters, grid, strict=True)})
+
+
+def _whole(name: str, value: object) -> np.ndarray:
+    raw = np.atleast_1d(np.asarray(value))
+    if raw.dtype.kind not in "iuf" or not np.all((raw >= 1) & (raw == np.floor(raw)) & (raw < 2**31)):
+        raise GemmsimError(f"{name} = {value!r}: expected a whole number from 1 to {2**31 - 1}")
+    return raw.astype(np.int64)

@@ -1,0 +1,72 @@
+"""Refusals: why a configuration cannot run, with a code, the number found, the limit and the unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim.families.traits import Parameter
+
+
+@dataclass(frozen=True)
+class _Rule:
+    code: str
+    unit: str
+    limit: float | None
+    found: npt.NDArray[np.float64] | None
+
+
+class Refusals:
+    """The first rule that each of `rows` configurations breaks, if any."""
+
+    def __init__(self, rows: int) -> None:
+        self.rule = np.full(rows, -1, np.int64)  # position in rules; -1: may run
+        self.rules: list[_Rule] = []
+
+    @property
+    def feasible(self) -> npt.NDArray[np.bool_]:
+        """Rows that no rule refuses."""
+        return self.rule < 0
+
+    def over(self, code: str, found: npt.ArrayLike, limit: float, unit: str) -> None:
+        """Refuse the rows whose number is over the limit."""
+        number = np.asarray(found, np.float64)
+        self._add(_Rule(code, unit, limit, number), number > limit)
+
+    def when(self, code: str, broken: npt.ArrayLike, sentence: str) -> None:
+        """Refuse the rows where a rule without a number is broken."""
+        self._add(_Rule(code, sentence, None, None), np.asarray(broken, bool))
+
+    def outside(self, p: Parameter, value: npt.NDArray[np.int64]) -> None:
+        """Refuse the rows whose parameter has a value that the family's kernel cannot take."""
+        self.over(p.name, value, p.high, f"{p.name}")
+        self.when(p.name, value < p.low, f"under {p.low}, the least {p.name} the kernel takes")
+        if p.power_of_two:
+            self.when(p.name, value & (value - 1) != 0, f"{p.name} is not a power of two")
+
+    def _add(self, rule: _Rule, broken: npt.NDArray[np.bool_]) -> None:
+        self.rule[broken & (self.rule < 0)] = len(self.rules)
+        self.rules.append(rule)
+
+    def code(self, i: int) -> str:
+        """The code of the rule that refuses row i; empty if none does."""
+        return self.rules[self.rule[i]].code if self.rule[i] >= 0 else ""
+
+    def reason(self, i: int) -> str:
+        """Code, number, limit and unit for row i; empty if nothing refuses it."""
+        if self.rule[i] < 0:
+            return ""
+        rule = self.rules[self.rule[i]]
+        if rule.found is None or rule.limit is None:
+            return f"{rule.code}: {rule.unit}"
+        found = rule.found[i] if rule.found.ndim else rule.found
+        return f"{rule.code}: {found:.0f} {rule.unit}, limit {rule.limit:.0f}"
+
+    def reasons(self) -> list[str]:
+        """`reason` of every row."""
+        out = [""] * len(self.rule)
+        for i in np.flatnonzero(self.rule >= 0):
+            out[i] = self.reason(int(i))
+        return out

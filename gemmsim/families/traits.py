@@ -1,0 +1,83 @@
+"""What a kernel family asks of the chip: counts a block and a k-step, free of any rate. The model reads these, never a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim.problem import FloatArray
+
+BoolArray = npt.NDArray[np.bool_]
+#: `Traits.path`: which unit does the multiplications
+FMA, MMA_SYNC, WGMMA = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Counts of one block, all its warps together, a k-step where nothing else is said.
+
+    Every entry is an array with one value a row, or a single value that holds for all rows.
+    """
+
+    path: npt.NDArray[np.int64]  # FMA, MMA_SYNC or WGMMA
+    warps: FloatArray  # of a block
+    fmas: FloatArray  # multiply-adds done, the repeats of idle warps included
+    wgmma_count: FloatArray  # wgmma instructions
+    smem_reads: FloatArray  # wavefronts (passes of up to 128 B) that feed the math
+    smem_writes: FloatArray  # wavefronts that fill the tiles
+    loops: FloatArray  # warp iterations, each with the loop's fixed overhead
+    operations: FloatArray  # warp instructions of the body that are known: copies, fragment loads, mma
+    instructions: FloatArray  # warp instructions counted one by one instead (0 where loops and operations tell)
+    integer_instructions: FloatArray  # those of them on the half-rate integer pipe
+    global_lines: FloatArray  # 128 B lines that global loads pass through L1 (0: cp.async or TMA, L1 bypassed)
+    global_sectors: FloatArray  # 32 B sectors that global loads pass through L1
+    loads: FloatArray  # global loads or copies a thread
+    load_rounds: FloatArray  # dependent rounds of global loads
+    barriers: FloatArray  # warps that meet at barriers
+    exposed_clk: FloatArray  # clocks of dependent instructions that a lone block waits for
+    depth: FloatArray  # k-steps whose loads are in flight together
+    asynchronous: BoolArray  # loads overlap the block's own math; false: load, wait, compute in turn
+    through_registers: BoolArray  # copies pass registers on their way to shared memory
+    fill_steps: FloatArray  # load latencies before the first multiplication, beyond the first
+    prologue_loads: FloatArray  # global loads a thread before the main loop
+    accumulators: FloatArray  # a thread stores them at the end
+    store_sectors: FloatArray  # 32 B sectors a block stores at the end, all warps, if L1 sees them one by one (else 0)
+    a_row_bytes: FloatArray  # contiguous bytes of a tile row of A, of B
+    b_row_bytes: FloatArray
+    a_copy_bytes: FloatArray  # bytes a thread copies at once
+    b_copy_bytes: FloatArray
+    scalar_loads: FloatArray  # loads a thread makes one element at a time, because a row stride is unaligned
+    repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
+
+    def take(self, index: npt.NDArray[np.intp]) -> Traits:
+        """The rows at these positions; single values stay."""
+        picked: dict[str, Any] = {}
+        for f in fields(self):
+            x = getattr(self, f.name)
+            picked[f.name] = x[index] if x.ndim and len(x) > 1 else x
+        return Traits(**picked)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Where a family's coefficient starts and how far a fit may move it."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One free choice of a family: the values `rank` searches, the default, the value allowed at all."""
+
+    name: str
+    choices: tuple[int, ...]
+    default: int
+    low: int
+    high: int
+    power_of_two: bool
+    meaning: str

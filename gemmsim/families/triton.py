@@ -1,0 +1,154 @@
+"""Triton's plain `tl.dot` GEMM: pointers and masks, cp.async pipelining by num_stages, grouped raster, fp32 accumulation.
+
+The kernel is the one of Triton's matmul tutorial with masks along K and wrapped rows (studies/h200/triton_bf16_kernel.py).
+On sm_90 a tile of 64 rows or more with whole warp groups uses wgmma, every other one mma.sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gemmsim.config import Config, Launch
+from gemmsim.families.refuse import Refusals
+from gemmsim.families.traits import MMA_SYNC, WGMMA, Parameter, Prior, Traits
+from gemmsim.families.triton_resources import resources
+from gemmsim.families.unique import per_unique
+from gemmsim.hardware import Arch
+from gemmsim.problem import FloatArray, Gemm
+
+NAME = "triton"
+DTYPES = ("bf16", "fp16")
+PARAMETERS = (
+    Parameter("bm", (16, 32, 64, 128, 256), 128, 16, 256, True, "rows of the block tile (BLOCK_SIZE_M)"),
+    Parameter("bn", (16, 32, 64, 128, 256), 128, 16, 256, True, "columns of the block tile (BLOCK_SIZE_N)"),
+    Parameter("bk", (16, 32, 64, 128, 256), 64, 16, 256, True, "depth of a k-step (BLOCK_SIZE_K)"),
+    Parameter("num_warps", (1, 2, 4, 8, 16), 8, 1, 16, True, "warps of a block"),
+    Parameter("num_stages", (1, 2, 3, 4, 5, 6), 3, 1, 8, False, "buffers of the software pipeline"),
+    Parameter("group_m", (1, 2, 4, 8, 16), 8, 1, 1024, False, "tile rows walked together (GROUP_SIZE_M)"),
+)
+#: element counts of a row stride that Triton vectorises: others are loaded one element at a time
+STRIDE_UNIT = 16
+COPY_BYTES = 16
+PRIORS: Mapping[str, Prior] = {
+    "load_latency": Prior(3.9, 1.7, 7.0),  # L2 latency, cp.async wait and barrier
+    "dram_latency": Prior(0.3, 0.02, 2.0),
+    "arrival": Prior(1.4, 0.3, 2.5),
+    "load_batch_clk": Prior(50, 5, 300),  # ptxas loads in short batches, not all at once
+    "async_write": Prior(0.75, 0.1, 1.5),
+    "register_write": Prior(1.9, 0.5, 6.0),
+    "loop_slots": Prior(65, 20, 200),
+    "operation_slots": Prior(6.5, 1.0, 20),
+    "start_clk": Prior(900, 200, 5000),
+    "prologue_slots": Prior(17, 1, 100),
+    "epilogue_slots": Prior(10, 0.5, 60),
+    "scalar_slots": Prior(20, 2, 80),
+    "scalar_clk": Prior(20, 1, 120),
+    "spill_clk": Prior(8, 5, 12),
+    "spill_lone_clk": Prior(12, 5, 30),
+    "spill_miss": Prior(3, 1, 8),
+    "shared_near": Prior(0.5, 0.45, 0.55),  # counters: 0.54 to 0.77 of the bytes of A and B together are left
+    "shared_far": Prior(0.8, 0.75, 0.85),
+    "l2_rate": Prior(1.0, 0.8, 1.4),
+    "rows_64b": Prior(0.25, 0.02, 1.0),
+    "rows_32b": Prior(0.8, 0.05, 4.0),
+    "narrow_copies": Prior(0.15, 0.01, 1.5),
+    "repeated_rows": Prior(1.0, 0.05, 4.0),
+    "memory_sharpness": Prior(4, 1.5, 10),
+    "power": Prior(0.8, 0.05, 4.0),
+}
+#: not fitted: read once and kept
+FIXED: Mapping[str, float] = {"start_slots": 140.0, "power_onset": 0.617}
+
+
+def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refusals:
+    """Why a configuration cannot run, if it cannot: rules of Triton and limits of the chip, written here once."""
+    bm, bn, bk, warps = (config[p] for p in ("bm", "bn", "bk", "num_warps"))
+    r = Refusals(len(config))
+    r.over("threads_per_block", launch.threads, arch.max_threads_per_block, "threads a block")
+    r.over("smem_capacity", launch.smem_bytes, arch.smem_per_block_bytes, "B of shared memory a block")
+    spent = launch.threads * np.minimum(-(-launch.regs_per_thread // 8) * 8, 256)
+    r.over("register_file", spent, arch.regs_per_block, "registers a block")
+    r.over("grid_x", _tiles(problem, config), 2**31 - 1, "blocks in grid.x")
+    ptxas = ("wgmma" in arch.matrix_instructions) & (warps == 16) & (bm == 256) & (bn == 256) & ~launch.from_facts
+    r.when("ptxas", ptxas, "a 256x256 tile on 16 warps needs 128 accumulators of 128 registers: ptxas fails")
+    for p in PARAMETERS:
+        r.outside(p, config[p.name])
+    r.over("tile_elements", np.maximum(bm * bk, np.maximum(bn * bk, bm * bn)), 1 << 20, "elements in one tensor")
+    return r
+
+
+def _tiles(problem: Gemm, config: Config) -> FloatArray:
+    return np.asarray(np.ceil(problem.m / config["bm"]) * np.ceil(problem.n / config["bn"]), np.float64)
+
+
+def aligned(problem: Gemm) -> tuple[np.ndarray, np.ndarray]:
+    """Whether rows of A (K elements) and of B (N elements) have a stride Triton loads 16 bytes at a time."""
+    return problem.k % STRIDE_UNIT == 0, problem.n % STRIDE_UNIT == 0
+
+
+def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
+    """What a block takes, estimated from the tile (families/triton_resources.py)."""
+    a, b = aligned(problem)
+    columns = {p.name: config[p.name] for p in PARAMETERS if p.name != "group_m"}
+    columns |= {"a": a.astype(np.int64), "b": b.astype(np.int64)}
+
+    def compute(u: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+        r = resources(
+            u["bm"], u["bn"], u["bk"], u["num_warps"], u["num_stages"], element_bytes=problem.element_bytes,
+            wgmma_allowed="wgmma" in arch.matrix_instructions, a_aligned=u["a"] == 1, b_aligned=u["b"] == 1,
+        )  # fmt: skip
+        return r.regs_per_thread, r.spill_bytes, r.smem_bytes
+
+    regs, spills, smem = per_unique(columns, len(config), compute)
+    return Launch(32 * config["num_warps"], regs, spills, smem, np.zeros(len(config), bool))
+
+
+def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
+    """Counts of a block (see Traits). align: as if every row stride were aligned."""
+    bm, bn, bk, w, s = (config[p].astype(np.float64) for p in ("bm", "bn", "bk", "num_warps", "num_stages"))
+    e, zero = problem.element_bytes, np.zeros(1)
+    wgmma = (bm >= 64) & (config["num_warps"] % 4 == 0) & ("wgmma" in arch.matrix_instructions)
+    down, across = _warps(bm, bn, w)
+    # wgmma: four warps hold 64 rows; warps beyond bm/16 split the columns
+    split = np.maximum(1, 16 * w / bm)
+    count, width = bm / 64 * split * (bk * e / 32), np.clip(bn / split, 8, 256)
+    # mma.sync: every warp reads its own fragments; warps without a tile of their own repeat one
+    rows, columns = np.maximum(bm, 16 * down), np.maximum(bn, 8 * across)
+    fragment_bytes = (rows * across + columns * down) * bk * e
+    copies_a, copies_b = bm * bk * e / (32 * w), bn * bk * e / (32 * w)  # bytes a thread
+    loads = np.ceil(copies_a / COPY_BYTES) + np.ceil(copies_b / COPY_BYTES)
+    mma = np.where(wgmma, 0, (rows * columns * bk * e / 4096 + fragment_bytes / 512) / w)
+    a_ok, b_ok = (np.ones(1, bool),) * 2 if align else aligned(problem)
+    scalar = np.where(a_ok, 0, copies_a / e) + np.where(b_ok, 0, copies_b / e)
+    # a copy under 4 bytes cannot be cp.async, nor can elements loaded one by one: that operand is not pipelined
+    serial = (s == 1) | (np.minimum(copies_a, copies_b) < 4) | ~a_ok | ~b_ok
+    return Traits(
+        path=np.where(wgmma, WGMMA, MMA_SYNC), warps=w,
+        fmas=np.where(wgmma, count * 64 * width * (32 / e), rows * columns * bk),
+        wgmma_count=np.where(wgmma, count, 0),
+        smem_reads=np.where(wgmma, count * (64 + width) * 32, fragment_bytes) / 128,
+        smem_writes=(bm + bn) * bk * e / 128,
+        loops=w * np.where(serial, 0.5, 1), operations=w * (loads + mma), instructions=zero, integer_instructions=zero,
+        global_lines=zero, global_sectors=zero, loads=loads, load_rounds=np.ones(1), barriers=zero, exposed_clk=zero,
+        depth=np.where(serial, 1, np.maximum(s - 1, 1)), asynchronous=~serial, through_registers=s == 1,
+        fill_steps=np.where(serial & (s > 1), 0, np.maximum(s - 2, 0)), prologue_loads=loads * (s - 1),
+        accumulators=bm * bn / (32 * w), store_sectors=zero,
+        a_row_bytes=bk * e, b_row_bytes=bn * e, a_copy_bytes=np.minimum(COPY_BYTES, copies_a),
+        b_copy_bytes=np.minimum(COPY_BYTES, copies_b), scalar_loads=scalar, repeats_rows=np.ones(1, bool),
+    )  # fmt: skip
+
+
+def _warps(bm: FloatArray, bn: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Warps down the rows and across the columns for mma.sync: doubled along the side with more tiles left a warp."""
+    down, across = np.ones_like(w), np.ones_like(w)
+    for _ in range(4):
+        more, rows = down * across < w, bm / 16 / down >= bn / 8 / across
+        down, across = np.where(more & rows, 2 * down, down), np.where(more & ~rows, 2 * across, across)
+    return down, across
+
+
+def group_m(config: Config) -> FloatArray:
+    """Tile rows that the raster walks together."""
+    return np.asarray(config["group_m"], np.float64)

@@ -1,0 +1,116 @@
+"""Fitted coefficients: hwspecs/calibration/<gpu>.<family>.yaml, with the rows they come from and the range they hold in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gemmsim.errors import GemmsimError, unknown
+from gemmsim.families import family
+from gemmsim.model.coefficients import COEFFICIENTS, complete
+
+#: what a prediction without fitted coefficients says of itself
+UNCALIBRATED = "uncalibrated"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Coefficients of one family on one GPU. `ranges` holds low and high of every parameter in the fitted rows."""
+
+    name: str  # the file's name, or "uncalibrated"
+    values: Mapping[str, float]
+    dtypes: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the coefficients come from measured rows."""
+        return self.name != UNCALIBRATED
+
+
+def defaults(family_name: str) -> Calibration:
+    """Physical defaults of a family: the priors, which the GPU's own figures scale."""
+    module = family(family_name)
+    values = {name: prior.value for name, prior in module.PRIORS.items()} | dict(module.FIXED)
+    return Calibration(UNCALIBRATED, complete(values))
+
+
+def find(gpu_name: str, gpu_path: str, family_name: str, choice: str = "auto") -> Calibration:
+    """The calibration for a GPU and family: choice is 'auto', 'none' or a file.
+
+    auto looks for calibration/<gpu>.<family>.yaml beside the GPU's own file; without one, the defaults.
+    """
+    if choice == "none":
+        return defaults(family_name)
+    if choice != "auto":
+        return load(Path(choice), family_name)
+    path = Path(gpu_path).parent / "calibration" / f"{gpu_name}.{family_name}.yaml"
+    return load(path, family_name) if path.is_file() else defaults(family_name)
+
+
+def load(path: Path, family_name: str) -> Calibration:
+    """Read a calibration file. Raises GemmsimError for what is no calibration of this family."""
+    try:
+        stamp = os.stat(path).st_mtime_ns
+    except OSError as error:
+        raise GemmsimError(f"calibration {path}: {error.strerror}, expected a readable file") from None
+    return _load(path, stamp, family_name)
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, stamp: int, family_name: str) -> Calibration:
+    document = _read(path)
+    found = document.get("family")
+    if found != family_name:
+        raise GemmsimError(f"calibration {path}: family is {found!r}, expected {family_name!r}")
+    fitted = _mapping(document, "coefficients", path)
+    values = dict(family(family_name).FIXED)
+    for name, value in fitted.items():
+        if name not in COEFFICIENTS:
+            raise unknown("coefficient", str(name), COEFFICIENTS, where=str(path))
+        values[name] = _number(value, f"coefficients.{name}", path)
+    missing = [name for name in family(family_name).PRIORS if name not in values]
+    if missing:
+        raise GemmsimError(f"calibration {path}: coefficients.{missing[0]} is missing")
+    ranges = _mapping(document, "range", path)
+    spans = {str(k): _span(v, f"range.{k}", path) for k, v in ranges.items()}
+    dtypes = document.get("dtypes")
+    if not isinstance(dtypes, list) or not all(isinstance(d, str) for d in dtypes):
+        raise GemmsimError(f"calibration {path}: dtypes is {dtypes!r}, expected a list of dtype names")
+    return Calibration(path.name, complete(values), tuple(dtypes), spans)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise GemmsimError(f"calibration {path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+    if not isinstance(document, dict):
+        raise GemmsimError(f"calibration {path}: expected a mapping with family, dtypes, coefficients and range")
+    return document
+
+
+def _mapping(document: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = document.get(key)
+    if not isinstance(value, dict):
+        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected a mapping")
+    return value
+
+
+def _number(value: object, key: str, path: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected a number >= 0")
+    return float(value)
+
+
+def _span(value: object, key: str, path: Path) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected [low, high]")
+    return _number(value[0], key, path), _number(value[1], key, path)

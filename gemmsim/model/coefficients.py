@@ -1,0 +1,61 @@
+"""Every fitted number of the model: its name, unit and meaning. Priors and bounds are a family's, values a calibration file's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: name -> (neutral value: the effect is absent, unit, meaning)
+COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
+    "load_latency": (
+        1.0,
+        "L2 latencies",
+        "from a global load's issue to its data being usable, waits and barrier included",
+    ),
+    "dram_latency": (0.0, "of load_latency", "what a load takes longer when all its bytes come from DRAM"),
+    "arrival": (0.0, "of tile bytes / 64 B a clock", "further latency of a tile's bytes through the SM's port"),
+    "load_batch_clk": (
+        0.0,
+        "clocks a load",
+        "what each load of a thread adds to the latency when the block waits for it in turn",
+    ),
+    "round_clk": (0.0, "clocks a round", "issue and return of one further dependent round of loads"),
+    "barrier_clk": (0.0, "clocks a warp", "barriers of a k-step, for each warp that meets there"),
+    "exposed": (1.0, "of the counted clocks", "share of a lone block's dependent instructions that nothing hides"),
+    "async_write": (
+        1.0,
+        "wavefronts",
+        "cost of a wavefront that cp.async writes to shared memory, against one that is read",
+    ),
+    "register_write": (1.0, "wavefronts", "the same when data pass registers on their way"),
+    "line_clk": (0.0, "clocks a line", "L1 tag look-up of a 128 B line of a global load"),
+    "sector_clk": (0.0, "clocks a sector", "L1 fill by a 32 B sector of a global load"),
+    "store_clk": (0.0, "clocks a sector", "a 32 B sector stored in the epilogue"),
+    "loop_slots": (0.0, "issue slots", "fixed warp instructions of one iteration of the main loop"),
+    "operation_slots": (0.0, "issue slots", "warp instructions that go with one copy, fragment load or mma"),
+    "integer": (1.0, "of the counted slots", "cost of an instruction on the half-rate integer pipe"),
+    "start_clk": (0.0, "clocks", "start and retirement of a block"),
+    "start_slots": (0.0, "issue slots", "fixed warp instructions of a block outside the main loop"),
+    "prologue_slots": (0.0, "issue slots a load", "prologue: address and mask of a load"),
+    "epilogue_slots": (0.0, "issue slots", "epilogue: conversion, exchange and store of an accumulator"),
+    "scalar_slots": (0.0, "issue slots a load", "warp instructions round a load of one element (unaligned rows)"),
+    "scalar_clk": (0.0, "clocks a load", "latency that a load of one element adds in turn (unaligned rows)"),
+    "spill_clk": (0.0, "clocks a word and warp", "a spilled word, stored and loaded once a k-step"),
+    "spill_lone_clk": (0.0, "clocks a word", "the same for a lone block: latency that nothing hides"),
+    "spill_miss": (0.0, "of the above", "what it costs more once the words miss L1 or the allocation collapses"),
+    "shared_near": (1.0, "share", "L2->SM bytes left of the operand that consecutive blocks share, requests merged"),
+    "shared_far": (1.0, "share", "the same of the other operand"),
+    "l2_rate": (1.0, "of the measured rate", "bytes a second that L2 delivers to a GEMM, against a plain read"),
+    "rows_64b": (0.0, "share", "further L2 cost of tile rows of 64 B"),
+    "rows_32b": (0.0, "share", "further L2 cost of tile rows of 32 B"),
+    "narrow_copies": (0.0, "share", "further L2 cost of copies under 16 B a thread"),
+    "repeated_rows": (0.0, "share", "further L2 cost of rows read again because the tile is taller than M"),
+    "memory_sharpness": (4.0, "exponent", "how sharply SM, L2 and DRAM time join to their maximum"),
+    "queue_sharpness": (8.0, "exponent", "how sharply an SM's work and a lone block's chain join"),
+    "power": (0.0, "slow-down a unit of peak", "clock lost above power_onset"),
+    "power_onset": (1.0, "of the tensor peak", "average rate at which the power cap begins to bite"),
+}
+
+
+def complete(values: Mapping[str, float]) -> dict[str, float]:
+    """All coefficients: these values, and the neutral one where a family has none."""
+    return {name: float(values.get(name, neutral)) for name, (neutral, _, _) in COEFFICIENTS.items()}

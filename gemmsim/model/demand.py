@@ -1,0 +1,85 @@
+"""The case that is asked about and the Demand that the effects fill: everything the solver needs, before it is time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim.families.traits import Traits
+from gemmsim.hardware import Gpu
+from gemmsim.problem import FloatArray
+
+#: terms of a prediction: each has demand_X_s (its time alone) and saved_X_s (what would be gained with X free)
+TERMS = (
+    "math", "shared", "issue", "integer", "spill", "latency", "fill", "epilogue",
+    "l2", "dram", "writeback", "waves", "edge", "alignment", "power", "launch",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked, as float64 arrays of one length: problems, tiles, launches; one GPU, dtype, L2 condition."""
+
+    gpu: Gpu
+    dtype: str
+    element_bytes: int
+    m: FloatArray
+    n: FloatArray
+    k: FloatArray
+    bm: FloatArray
+    bn: FloatArray
+    bk: FloatArray
+    group_m: FloatArray
+    regs_per_thread: FloatArray
+    spill_bytes: FloatArray
+    smem_bytes: FloatArray
+    blocks_per_sm: FloatArray
+    traits: Traits
+    c: Mapping[str, float]
+    l2: str
+
+
+@dataclass
+class Demand:
+    """What the launch asks of each part of the chip. Clocks are SM clocks; a station's clocks are of all its lanes together."""
+
+    # geometry
+    tiles_m: FloatArray
+    tiles_n: FloatArray
+    tiles: FloatArray
+    k_steps: FloatArray
+    useful_area: FloatArray  # share of the tiles that lies inside M x N
+    useful_depth: FloatArray  # share of the k-steps that lies inside K
+    # traffic, bytes of the whole launch
+    l2_read_bytes: FloatArray
+    dram_read_bytes: FloatArray
+    dram_write_bytes: FloatArray
+    writeback_bytes: FloatArray
+    l2_weighted_bytes: FloatArray  # reads weighted by what short rows and narrow copies cost, and stores
+    dram_share: FloatArray  # of the tiles' bytes that DRAM delivers
+    # stations, clocks a block and k-step
+    math_clk: FloatArray
+    math_lone_clk: FloatArray  # the same when one block is alone on its SM
+    math_waits: npt.NDArray[np.bool_]  # math and fragment loads take turns
+    shared_clk: FloatArray
+    issue_clk: FloatArray
+    integer_clk: FloatArray
+    spill_clk: FloatArray
+    spill_lone_clk: FloatArray
+    spill_adds: npt.NDArray[np.bool_]  # spill traffic and math take turns
+    # what delays only the block itself, clocks a k-step
+    latency_clk: FloatArray
+    arrival_clk: FloatArray
+    # clocks a block
+    fill_steps: FloatArray
+    start_clk: FloatArray
+    start_issue_clk: FloatArray
+    epilogue_clk: FloatArray
+    lone_factor: FloatArray  # how much longer issue takes when a lone block has fewer warps than sub-partitions
+    # the chip's rates in this launch
+    l2_bytes_per_s: float
+    dram_bytes_per_s: float
+    launch_s: float

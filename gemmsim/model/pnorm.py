@@ -1,0 +1,17 @@
+"""Soft maximum: several things that overlap take about as long as the longest, and a little more where two are near."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmsim.problem import FloatArray
+
+
+def soft_max(sharpness: float, *terms: FloatArray) -> FloatArray:
+    """(sum of x^p)^(1/p) for p = sharpness; p -> infinity is the maximum, p = 1 the sum. Terms are >= 0."""
+    if sharpness == 4:
+        fourth = sum((np.square(np.square(x)) for x in terms[1:]), np.square(np.square(terms[0])))
+        return np.asarray(np.sqrt(np.sqrt(fourth)))
+    with np.errstate(divide="ignore"):
+        total = sum((np.exp(sharpness * np.log(x)) for x in terms[1:]), np.exp(sharpness * np.log(terms[0])))
+        return np.asarray(np.exp(np.log(total) / sharpness))

@@ -1,0 +1,286 @@
+"""Predictions: problems and configurations in, time and its reasons out. Pure, deterministic, vectorised over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim import families
+from gemmsim.conditions import DEFAULT_L2, l2_condition
+from gemmsim.config import Config, Launch
+from gemmsim.errors import GemmsimError, unknown
+from gemmsim.families.refuse import Refusals
+from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.model import calibration, effects, geometry, solver
+from gemmsim.model.demand import TERMS, Case, Demand
+from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
+from gemmsim.problem import FloatArray, Gemm, IntArray, gemm
+
+#: rows computed at once: what they need stays in a core's cache
+CHUNK = 8192
+#: compiler facts that replace the family's estimates
+FACTS = ("regs_per_thread", "spill_bytes", "smem_bytes")
+#: terms that can bound a kernel
+BOUNDS = (
+    "math",
+    "shared",
+    "issue",
+    "integer",
+    "spill",
+    "latency",
+    "fill",
+    "epilogue",
+    "l2",
+    "dram",
+    "writeback",
+    "launch",
+)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions of a batch, one entry a row. Where a row cannot launch its numbers are NaN and `reasons` says why.
+
+    time_s, tflops: of the whole launch, TFLOP/s from 2 m n k. demand[X] is the time of term X if it were alone,
+    saved[X] what would be gained with X free, both in seconds; empty unless asked for.
+    """
+
+    problem: Gemm
+    config: Config
+    launch: Launch
+    gpu: Gpu
+    calibration: calibration.Calibration
+    l2: str
+    refusals: Refusals
+    time_s: FloatArray
+    blocks_per_sm: IntArray
+    limited_by: IntArray  # positions in LIMITERS
+    waves: FloatArray
+    dram_read_bytes: FloatArray
+    dram_write_bytes: FloatArray
+    l2_read_bytes: FloatArray
+    demand: Mapping[str, FloatArray]
+    saved: Mapping[str, FloatArray]
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @property
+    def feasible(self) -> npt.NDArray[np.bool_]:
+        """Rows that can launch."""
+        return self.refusals.feasible
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why a row cannot launch: code, number, limit and unit; empty where it can."""
+        return self.refusals.reasons()
+
+    @property
+    def tflops(self) -> FloatArray:
+        """2 m n k over the time, in TFLOP/s."""
+        return np.asarray(self.problem.flops / self.time_s / 1e12)
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The term that would take longest alone; needs `terms`."""
+        if not self.demand:
+            return [""] * len(self)
+        stack = np.stack([self.demand[t] for t in BOUNDS])
+        names = [BOUNDS[i] for i in np.argmax(np.nan_to_num(stack, nan=-1), axis=0)]
+        return [name if ok else "" for name, ok in zip(names, self.feasible, strict=True)]
+
+    @property
+    def limited_by_names(self) -> list[str]:
+        """What limits blocks per SM."""
+        return [LIMITERS[i] if ok else "" for i, ok in zip(self.limited_by, self.feasible, strict=True)]
+
+    @property
+    def extrapolated(self) -> npt.NDArray[np.bool_]:
+        """Rows outside the range of the rows that the coefficients were fitted on; all false if uncalibrated."""
+        columns = {"m": self.problem.m, "n": self.problem.n, "k": self.problem.k, **self.config.values}
+        outside = np.zeros(len(self), bool)
+        for name, (low, high) in self.calibration.ranges.items():
+            if name in columns:
+                outside |= (columns[name] < low) | (columns[name] > high)
+        return outside
+
+
+def predict(
+    m: object,
+    n: object,
+    k: object,
+    *,
+    gpu: str | Gpu,
+    dtype: str = "bf16",
+    family: str = "triton",
+    config: Mapping[str, object] | Config | None = None,
+    facts: Mapping[str, npt.ArrayLike] | None = None,
+    l2: str = DEFAULT_L2,
+    without: Iterable[str] = (),
+    calibrated: str = "auto",
+    num_sms: int | None = None,
+    terms: bool = False,
+) -> Prediction:
+    """Time of GEMM launches, no GPU needed.
+
+    m, n, k: whole numbers or arrays; config: parameter -> number or array (the rest are the family's defaults). All
+    broadcast to one length. facts: regs_per_thread, spill_bytes (a thread), smem_bytes (a block) from a compiler, NaN
+    where unknown. l2: cold_clean, cold_dirty or warm (gemmsim.conditions). without: terms that cost nothing.
+    calibrated: 'auto', 'none' or a calibration file. num_sms: SMs to use, of those the GPU has. terms: fill `demand`
+    and `saved`. Raises GemmsimError for input that is none.
+    """
+    chip = _chip(gpu, num_sms)
+    problem = gemm(m, n, k, dtype)
+    families.check_dtype(family, problem.dtype)
+    if chip.arch.fma_per_clk_per_sm.get(problem.dtype) is None:
+        have = ", ".join(chip.arch.fma_per_clk_per_sm)
+        raise GemmsimError(f"GPU {chip.name} has no {problem.dtype} path: it has {have}")
+    cfg = config if isinstance(config, Config) else families.config(family, config or {})
+    problem, cfg = _broadcast(problem, cfg)
+    free = _terms(without)
+    fit = calibration.find(chip.name, chip.path, family, calibrated)
+    return _predict(problem, cfg, chip, fit, l2_condition(l2), facts or {}, free, terms)
+
+
+def _chip(gpu: str | Gpu, num_sms: int | None) -> Gpu:
+    chip = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
+    if num_sms is None:
+        return chip
+    if not 1 <= num_sms <= chip.sm_count:
+        raise GemmsimError(f"num_sms = {num_sms}: expected 1 to {chip.sm_count}, the SMs of {chip.name}")
+    return replace(chip, sm_count=num_sms)
+
+
+def _terms(without: Iterable[str]) -> frozenset[str]:
+    free = frozenset(without)
+    for term in sorted(free):
+        if term not in TERMS:
+            raise unknown("effect", term, TERMS)
+    return free
+
+
+def _broadcast(problem: Gemm, config: Config) -> tuple[Gemm, Config]:
+    rows = {len(problem), len(config)} - {1}
+    if len(rows) > 1:
+        raise GemmsimError(
+            f"{len(problem)} problems and {len(config)} configurations: expected the same number, or one"
+        )
+    size = max(len(problem), len(config))
+    if len(problem) < size:
+        m, n, k = (np.broadcast_to(x, size) for x in (problem.m, problem.n, problem.k))
+        problem = replace(problem, m=m, n=n, k=k)
+    if len(config) < size:
+        config = Config(config.family, {p: np.broadcast_to(v, size) for p, v in config.values.items()})
+    return problem, config
+
+
+def with_facts(launch: Launch, facts: Mapping[str, npt.ArrayLike]) -> Launch:
+    """The launch with compiler facts in place of estimates, where they are given and not NaN."""
+    values: dict[str, npt.NDArray[np.generic]] = {}
+    known = np.zeros(len(launch.threads), bool)
+    for name, column in facts.items():
+        if name not in FACTS:
+            raise unknown("compiler fact", name, FACTS)
+        given = np.broadcast_to(np.asarray(column, np.float64), known.shape)
+        have = np.isfinite(given)
+        estimate = getattr(launch, name)
+        values[name] = np.where(have, np.where(have, given, 0), estimate).astype(estimate.dtype)
+        known = known | have
+    return replace(launch, **values, from_facts=known)  # type: ignore[arg-type]
+
+
+def _predict(
+    problem: Gemm, config: Config, gpu: Gpu, fit: calibration.Calibration, l2: str,
+    facts: Mapping[str, npt.ArrayLike], free: Set[str], terms: bool,
+) -> Prediction:  # fmt: skip
+    module, rows = families.family(config.family), len(problem)
+    launch = with_facts(module.launch(problem, config, gpu.arch), facts)
+    refusals = module.refusals(problem, config, launch, gpu.arch)
+    occupancy = blocks_per_sm(gpu.arch, launch.threads, launch.regs_per_thread, launch.smem_bytes)
+    refusals.when("blocks_per_sm", occupancy.blocks_per_sm < 1, "no block fits an SM")
+    out = {name: np.empty(rows) for name in ("time_s", "waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")}
+    demand = {t: np.empty(rows) for t in TERMS} if terms else {}
+    saved = {t: np.empty(rows) for t in TERMS} if terms else {}
+    for start in range(0, rows, CHUNK):
+        part = slice(start, min(rows, start + CHUNK))
+        chunk = _Chunk.of(problem, config, launch, occupancy.blocks_per_sm, gpu, fit, l2, part)
+        chunk.solve(free, out, part)
+        if terms:
+            chunk.explain(free, out["time_s"][part], demand, saved, part)
+    refused = ~refusals.feasible
+    for column in (*out.values(), *demand.values(), *saved.values()):
+        column[refused] = np.nan
+    return Prediction(
+        problem, config, launch, gpu, fit, l2, refusals, blocks_per_sm=occupancy.blocks_per_sm,
+        limited_by=occupancy.limited_by, demand=demand, saved=saved, **out,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Rows that are computed together, and the same rows with every stride aligned (made when asked for)."""
+
+    problem: Gemm
+    config: Config
+    launch: Launch
+    case: Case
+    demand: Demand
+
+    @staticmethod
+    def of(
+        problem: Gemm, config: Config, launch: Launch, blocks: IntArray, gpu: Gpu, fit: calibration.Calibration,
+        l2: str, part: slice, align: bool = False,
+    ) -> _Chunk:  # fmt: skip
+        p = replace(problem, m=problem.m[part], n=problem.n[part], k=problem.k[part])
+        c = Config(config.family, {name: v[part] for name, v in config.values.items()})
+        cut = Launch(*(v[part] for v in (launch.threads, launch.regs_per_thread, launch.spill_bytes, launch.smem_bytes,
+                                         launch.from_facts)))  # fmt: skip
+        module = families.family(config.family)
+        values = [np.asarray(v, np.float64) for v in (p.m, p.n, p.k, c["bm"], c["bn"], c["bk"])]
+        resident = np.maximum(blocks[part], 1).astype(np.float64)
+        case = Case(
+            gpu, p.dtype, p.element_bytes, *values, module.group_m(c), cut.regs_per_thread.astype(np.float64),
+            cut.spill_bytes, cut.smem_bytes.astype(np.float64), resident, module.traits(p, c, cut, gpu.arch, align),
+            fit.values, l2,
+        )  # fmt: skip
+        return _Chunk(p, c, cut, case, effects.fill(case))
+
+    def solve(self, free: Set[str], out: Mapping[str, FloatArray], part: slice) -> None:
+        """Write time and traffic of these rows into `out`."""
+        d, x = self.demand, self.case
+        out["time_s"][part] = self._time(free)
+        out["waves"][part] = geometry.waves(d.tiles, x.gpu.sm_count, x.blocks_per_sm)
+        for name in ("dram_read_bytes", "dram_write_bytes", "l2_read_bytes"):
+            out[name][part] = getattr(d, name)
+
+    def explain(
+        self, free: Set[str], time_s: FloatArray, demand: Mapping[str, FloatArray], saved: Mapping[str, FloatArray],
+        part: slice,
+    ) -> None:  # fmt: skip
+        """Write each term's time alone, and what it being free would save, into `demand` and `saved`."""
+        alone = solver.alone_s(self.case, self.demand)
+        for term in TERMS:
+            gain = np.zeros(1) if term in free else np.maximum(time_s - self._time(free | {term}), 0)
+            saved[term][part] = gain
+            demand[term][part] = 0 if term in free else alone.get(term, gain)
+
+    def _time(self, free: Set[str]) -> FloatArray:
+        if "alignment" not in free or not self.case.traits.scalar_loads.any():
+            return solver.time_s(self.case, self.demand, free)
+        return solver.time_s(*self._aligned(), free)
+
+    def _aligned(self) -> tuple[Case, Demand]:
+        """The same rows with padded row strides: the kernel that the compiler then makes."""
+        up = replace(self.problem, n=-(-self.problem.n // 16) * 16, k=-(-self.problem.k // 16) * 16)
+        module, arch = families.family(self.config.family), self.case.gpu.arch
+        launch = module.launch(up, self.config, arch)
+        blocks = blocks_per_sm(arch, launch.threads, launch.regs_per_thread, launch.smem_bytes).blocks_per_sm
+        case = replace(
+            self.case, regs_per_thread=launch.regs_per_thread.astype(np.float64), spill_bytes=launch.spill_bytes,
+            smem_bytes=launch.smem_bytes.astype(np.float64), blocks_per_sm=np.maximum(blocks, 1).astype(np.float64),
+            traits=module.traits(self.problem, self.config, launch, arch, align=True),
+        )  # fmt: skip
+        return case, effects.fill(case)
