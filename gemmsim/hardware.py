@@ -99,24 +99,22 @@ def load_gpu(name_or_path: str) -> Gpu:
     Names are looked for in the folders of GEMMSIM_HWSPECS, then among the shipped files. Raises GemmsimError for an
     unknown or ambiguous name, and for a wrong file: its path, the key, what was found, what was expected.
     """
-    path = find_gpu(name_or_path)
-    return _load(path, _stamp(path))[0]
+    return _read(find_gpu(name_or_path))[0]
 
 
 def load_figures(name_or_path: str) -> tuple[Figure, ...]:
     """The figures behind `load_gpu` with unit, kind and source; the architecture's last, with keys `arch.<figure>`."""
-    path = find_gpu(name_or_path)
-    return _load(path, _stamp(path))[1]
+    return _read(find_gpu(name_or_path))[1]
 
 
 def check_file(path: Path) -> str:
     """Read a product's or an architecture's file as `load_gpu` would, and say what it is. Raises GemmsimError."""
-    from gemmsim.hwfile import read_yaml
+    from gemmsim.yamlfile import read_yaml
 
     if "compute_capability" in read_yaml(path):
         arch, figures = _load_arch(path, _stamp(path))
         return f"architecture {arch.name}, compute capability {arch.compute_capability}, {len(figures)} figures"
-    gpu, figures = _load(path, _stamp(path))
+    gpu, figures = _read(path)
     return f"{gpu.product} ({gpu.arch.name}), {len(figures)} figures"
 
 
@@ -154,7 +152,7 @@ def _by_alias(wanted: str, text: str, files: Mapping[str, Path]) -> str:
 
 
 def _aliases(files: Mapping[str, Path]) -> dict[str, str]:
-    return {plain_name(alias): name for name, path in files.items() for alias in _load(path, _stamp(path))[0].aliases}
+    return {plain_name(alias): name for name, path in files.items() for alias in _read(path)[0].aliases}
 
 
 def _files() -> dict[str, Path]:
@@ -167,8 +165,15 @@ def _files() -> dict[str, Path]:
     return {path.stem.lower(): path for folder in folders for path in sorted(folder.glob("*.y*ml"))}
 
 
+def _read(path: Path) -> tuple[Gpu, tuple[Figure, ...]]:
+    """A GPU and its figures, read again only if its file or its architecture's has changed."""
+    doc = _document(path, _stamp(path))
+    arch_path = _arch_file(path, doc.plain["arch"])
+    return _load(path, _stamp(path), arch_path, _stamp(arch_path))
+
+
 def _stamp(path: Path) -> int:
-    """Changes when the file does, so that a cached GPU is never an old one; 0 for no file."""
+    """Changes when the file does; 0 for no file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -176,12 +181,16 @@ def _stamp(path: Path) -> int:
 
 
 @lru_cache
-def _load(path: Path, stamp: int) -> tuple[Gpu, tuple[Figure, ...]]:
+def _document(path: Path, stamp: int) -> Document:
     from gemmsim.hwfile import read_gpu
 
-    doc = read_gpu(path)
-    arch_path = _arch_file(path, doc.plain["arch"])
-    arch, arch_figures = _load_arch(arch_path, _stamp(arch_path))
+    return read_gpu(path)
+
+
+@lru_cache
+def _load(path: Path, stamp: int, arch_path: Path, arch_stamp: int) -> tuple[Gpu, tuple[Figure, ...]]:
+    doc = _document(path, stamp)
+    arch, arch_figures = _load_arch(arch_path, arch_stamp)
     gpu = _gpu(doc, arch, path)
     _refuse(path, _gpu_mistakes(gpu, doc))
     return gpu, (*doc.figures.values(), *arch_figures)
@@ -280,18 +289,19 @@ def _dtype_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
 
 def _peak_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
     """A derived peak is the datasheet's within PEAK_TOLERANCE, or the file names the conflict."""
+    wrong: dict[tuple[str, int], list[str]] = {}  # by clock and factor: one cause, one mistake
     for dtype, stated in gpu.datasheet_flops.items():
-        derived = gpu.peak_flops(dtype)
-        if derived is None:
-            continue
-        key = f"datasheet_flops.{dtype}"
-        allowed = _tolerance(doc, key)
-        if abs(stated / derived - 1) > allowed:
-            sparse = " (a peak with 2:4 sparsity? halve it)" if 1.9 < stated / derived < 2.1 else ""
-            yield (
-                f"{key} is {stated:.4g}: expected the dense peak, within {allowed:.1%} of {derived:.4g} FLOP/s, "
-                f"which is 2 x fma_per_clk_per_sm.{dtype} x sm_count x {peak_clock(dtype)}{sparse}"
-            )
+        ratio = stated / (gpu.peak_flops(dtype) or stated)
+        if abs(ratio - 1) > _tolerance(doc, f"datasheet_flops.{dtype}"):
+            wrong.setdefault((peak_clock(dtype), round(100 * ratio)), []).append(dtype)
+    for (clock, percent), (dtype, *more) in wrong.items():
+        key, derived = f"datasheet_flops.{dtype}", gpu.peak_flops(dtype)
+        hint = " (with 2:4 sparsity? halve it)" if 190 < percent < 210 else ""
+        hint = f" (if both stand, say why in {key}.conflict)" if 88 <= percent <= 112 else hint
+        yield (
+            f"{key}.value is {gpu.datasheet_flops[dtype]:.4g}: expected the dense peak, {derived:.4g} FLOP/s, which is "
+            f"2 x fma_per_clk_per_sm.{dtype} x sm_count x {clock}{hint}{', and so for ' * bool(more)}{', '.join(more)}"
+        )
 
 
 def _tolerance(doc: Document, key: str) -> float:

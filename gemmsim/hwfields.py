@@ -79,13 +79,45 @@ GPU: Mapping[str, Quantity | Mapping[str, Quantity]] = {
     "tdp_w": Quantity("W", 20, 3000),
     "datasheet_flops": {d: Quantity("FLOP/s", 1e10, 1e17, optional=True) for d in DTYPE_BYTES},
 }
-#: figures whose value is text: the texts allowed, or none for any; a list where the field is a tuple
-ARCH_TEXT: Mapping[str, tuple[str, ...]] = {"matrix_instructions": ("mma_sync", "wgmma")}
-GPU_TEXT: Mapping[str, tuple[str, ...]] = {"dram_type": ()}
-#: keys that hold no figure: text, or a list of texts
-ARCH_PLAIN: Mapping[str, type] = {"compute_capability": str, "no_path_for": list}
-GPU_PLAIN: Mapping[str, type] = {"product": str, "arch": str, "aliases": list, "unknown": list, "notes": list}
+#: figures that hold several values
 LISTS = ("smem_carveouts_bytes", "matrix_instructions")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What one sort of file must hold: numbers with source, texts with source, and plain keys."""
+
+    numbers: Mapping[str, Quantity | Mapping[str, Quantity]]
+    texts: Mapping[str, tuple[str, ...]]  # the texts allowed, or none for any
+    plain: Mapping[str, type]  # text, or a list of texts
+    absent: str  # the plain key that names the optional figures which are not given
+
+    @property
+    def optional(self) -> set[str]:
+        """Figures that may be named under `absent` instead, by dotted key."""
+        flat = {key: q for key, q in self.numbers.items() if isinstance(q, Quantity)}
+        flat |= {
+            f"{key}.{d}": q for key, by in self.numbers.items() if not isinstance(by, Quantity) for d, q in by.items()
+        }
+        return {key for key, quantity in flat.items() if quantity.optional}
+
+    def absent_key(self, name: str) -> str:
+        """The dotted key of a name under `absent`: an architecture names dtypes, a product figures."""
+        return f"fma_per_clk_per_sm.{name}" if self.absent == "no_path_for" else name
+
+
+ARCH_FORM = Form(
+    ARCH,
+    {"matrix_instructions": ("mma_sync", "wgmma")},
+    {"compute_capability": str, "no_path_for": list},
+    "no_path_for",
+)
+GPU_FORM = Form(
+    GPU,
+    {"dram_type": ()},
+    {"product": str, "arch": str, "aliases": list, "unknown": list, "notes": list},
+    "unknown",
+)
 
 
 @dataclass(frozen=True)

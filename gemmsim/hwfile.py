@@ -11,25 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, ValidationError, core_schema
 
 from gemmsim.errors import GemmsimError
-from gemmsim.hwfields import (
-    ARCH,
-    ARCH_PLAIN,
-    ARCH_TEXT,
-    GPU,
-    GPU_PLAIN,
-    GPU_TEXT,
-    KINDS,
-    LISTS,
-    Document,
-    Figure,
-    Quantity,
-)
+from gemmsim.hwfields import ARCH_FORM, GPU_FORM, KINDS, LISTS, Document, Figure, Form, Quantity
+from gemmsim.yamlfile import read_yaml
 
-_Table = Mapping[str, Quantity | Mapping[str, Quantity]]
 _SHOWN = 5  # mistakes named in one message
 _WRONG_UNITS: Mapping[str, Mapping[str, float]] = {
     "Hz": {"MHz": 1e6, "GHz": 1e9, "kHz": 1e3},
@@ -43,63 +30,24 @@ _WRONG_UNITS: Mapping[str, Mapping[str, float]] = {
 
 def read_gpu(path: Path) -> Document:
     """A product's file, every figure checked by itself. Raises GemmsimError naming file, key, found and expected."""
-    return _read(path, GPU, GPU_TEXT, GPU_PLAIN, "unknown")
+    return _read(path, GPU_FORM)
 
 
 def read_arch(path: Path) -> Document:
     """An architecture's file, every figure checked by itself. Raises GemmsimError as `read_gpu` does."""
-    return _read(path, ARCH, ARCH_TEXT, ARCH_PLAIN, "no_path_for")
+    return _read(path, ARCH_FORM)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping a YAML file holds. Raises GemmsimError where it holds none, is no UTF-8 or repeats a key."""
-    try:
-        tree = yaml.load(path.read_bytes().decode("utf-8-sig"), _Loader)
-    except FileNotFoundError:
-        raise GemmsimError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise GemmsimError(f"{path}: expected UTF-8 text, found other bytes at position {error.start}") from None
-    except OSError as error:
-        raise GemmsimError(f"{path}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise GemmsimError(_yaml_sentence(path, error)) from None
-    except (ValueError, RecursionError) as error:
-        raise GemmsimError(f"{path}: no valid YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(tree, dict):
-        found = "an empty file" if tree is None else f"a {type(tree).__name__}"
-        raise GemmsimError(f"{path}: expected a mapping of keys, found {found}")
-    return tree
-
-
-class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """PyYAML's safe loader, which would keep the last of two equal keys, made to refuse the second."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen if isinstance(key.value, str) else False:
-                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} is there twice", problem_mark=key.start_mark)
-            seen.add(str(key.value))
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
-def _yaml_sentence(path: Path, error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return f"{path}:{mark.line + 1}: {problem}" if mark else f"{path}: {problem}"
-
-
-def _read(path: Path, table: _Table, texts: Mapping[str, tuple[str, ...]], plain: Mapping[str, type],
-          absent_key: str) -> Document:  # fmt: skip
+def _read(path: Path, form: Form) -> Document:
     tree = read_yaml(path)
     try:
-        _validator(absent_key).validate_python(tree)
+        _validator(form.absent).validate_python(tree)
     except ValidationError as error:
-        _refuse(path, [_sentence(e, table) for e in error.errors(include_url=False)])
-    figures = {f.key: f for f in _figures(tree, table, texts)}
-    _refuse(path, list(_absences(tree, figures, table, absent_key)))
-    return Document(str(path), {k: tree[k] for k in plain}, figures)
+        found = sorted(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
+        _refuse(path, [_sentence(e, form) for e in found])
+    figures = {figure.key: figure for figure in _figures(tree, form)}
+    _refuse(path, list(_absences(tree, figures, form)))
+    return Document(str(path), {key: tree[key] for key in form.plain}, figures)
 
 
 def _refuse(path: Path, mistakes: list[str]) -> None:
@@ -109,11 +57,11 @@ def _refuse(path: Path, mistakes: list[str]) -> None:
 
 
 @lru_cache
-def _validator(absent_key: str) -> SchemaValidator:
-    table, texts, plain = (ARCH, ARCH_TEXT, ARCH_PLAIN) if absent_key == "no_path_for" else (GPU, GPU_TEXT, GPU_PLAIN)
-    fields = {key: _field(_plain_schema(kind)) for key, kind in plain.items()}
-    fields |= {key: _field(_figure_schema(_text_schema(key, allowed))) for key, allowed in texts.items()}
-    fields |= {key: _entry(key, entry) for key, entry in table.items()}
+def _validator(absent: str) -> SchemaValidator:
+    form = ARCH_FORM if absent == ARCH_FORM.absent else GPU_FORM
+    fields = {key: _field(_plain_schema(kind)) for key, kind in form.plain.items()}
+    fields |= {key: _field(_figure_schema(_text_schema(key, allowed))) for key, allowed in form.texts.items()}
+    fields |= {key: _entry(key, entry) for key, entry in form.numbers.items()}
     return SchemaValidator(core_schema.typed_dict_schema(fields, extra_behavior="forbid", strict=True))
 
 
@@ -159,13 +107,13 @@ def _figure_schema(value: CoreSchema) -> CoreSchema:
     return core_schema.typed_dict_schema(fields, extra_behavior="forbid", strict=True)
 
 
-def _figures(tree: Mapping[str, Any], table: _Table, texts: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
-    for key, quantity in [*table.items(), *((k, Quantity("", 0, 0)) for k in texts)]:
-        if isinstance(quantity, Quantity):
-            if key in tree:
-                yield _figure(key, quantity.unit, tree[key])
-        else:
-            yield from (_figure(f"{key}.{d}", q.unit, tree[key][d]) for d, q in quantity.items() if d in tree[key])
+def _figures(tree: Mapping[str, Any], form: Form) -> Iterator[Figure]:
+    yield from (_figure(key, "", tree[key]) for key in form.texts)
+    for key, entry in form.numbers.items():
+        if not isinstance(entry, Quantity):
+            yield from (_figure(f"{key}.{d}", q.unit, tree[key][d]) for d, q in entry.items() if d in tree[key])
+        elif key in tree:
+            yield _figure(key, entry.unit, tree[key])
 
 
 def _figure(key: str, unit: str, raw: Mapping[str, Any]) -> Figure:
@@ -173,39 +121,36 @@ def _figure(key: str, unit: str, raw: Mapping[str, Any]) -> Figure:
     return Figure(key, value, unit, raw["kind"], raw["source"].strip(), raw.get("conflict", ""))
 
 
-def _absences(tree: Mapping[str, Any], figures: Mapping[str, Figure], table: _Table, absent_key: str) -> Iterator[str]:
-    """Optional figures are given, or named as absent: exactly one of the two."""
-    optional = {k for k, q in table.items() if isinstance(q, Quantity) and q.optional}
-    if absent_key == "no_path_for":
-        rates = table["fma_per_clk_per_sm"]
-        assert not isinstance(rates, Quantity)
-        optional = {f"fma_per_clk_per_sm.{d}" for d, q in rates.items() if q.optional}
-    said = [f"fma_per_clk_per_sm.{d}" if absent_key == "no_path_for" else d for d in tree[absent_key]]
-    for key in said:
+def _absences(tree: Mapping[str, Any], figures: Mapping[str, Figure], form: Form) -> Iterator[str]:
+    """Optional figures are given, or named as absent: exactly one of the two.
+
+    Which peaks of a datasheet must be there depends on the architecture's dtypes: `load_gpu` sees to them.
+    """
+    said = {form.absent_key(name): name for name in tree[form.absent]}
+    for key, name in said.items():
         if key in figures:
-            yield f"{key} is given and named under {absent_key} too: keep one"
-        elif key not in optional and not key.startswith("datasheet_flops."):
-            names = sorted(name.split(".")[-1] for name in optional)
-            yield f"{absent_key} names {key.split('.')[-1]!r}: expected one of {', '.join(names)}"
-    for key in sorted(optional - set(figures) - set(said)):
-        yield f"missing key {key}: give the figure with its source, or name it under {absent_key}"
+            yield f"{key} is given and named under {form.absent} too: keep one"
+        elif key not in form.optional:
+            names = ", ".join(sorted(form.optional)) if form is GPU_FORM else "tf32, bf16, fp16, fp8, int8"
+            yield f"{form.absent} names {name!r}: expected one of {names}"
+    for key in sorted(form.optional - set(figures) - set(said)):
+        if not key.startswith("datasheet_flops."):
+            yield f"missing key {key}: give the figure with its source, or name it under {form.absent}"
 
 
-def _sentence(error: ErrorDetails, table: _Table) -> str:
+def _sentence(error: ErrorDetails, form: Form) -> str:
     """What one pydantic error means in a hardware file."""
     loc = [str(part) for part in error["loc"]]
-    key, found, kind = ".".join(p for p in loc if p != "value"), error["input"], error["type"]
-    full = ".".join(loc)
+    key, found, kind = ".".join(loc), error["input"], error["type"]
     if kind == "missing":
-        return f"missing key {full}" + _missing_hint(loc)
+        return f"missing key {key}" + _missing_hint(loc)
     if kind in ("extra_forbidden", "invalid_key"):
-        return f"unknown key {full}{_near(loc, table)}"
-    if kind in ("dict_type", "model_type"):
-        return f"{key} is {_show(found)}: expected a mapping" + _mapping_hint(key, table)
-    quantity = _quantity(loc, table)
-    if quantity is not None and "value" in loc:
-        return f"{key} is {_show(found)}: {_number_expected(found, quantity)}"
-    return f"{full} is {_show(found)}: {_text_expected(error)}"
+        return f"unknown key {key}" + _near(loc, form)
+    if kind == "dict_type":
+        return f"{key} is {_show(found)}: expected a mapping" + _mapping_hint(key, form)
+    quantity = _quantity(loc, form)
+    expected = _number_expected(found, quantity) if quantity and "value" in loc else _text_expected(error)
+    return f"{key} is {_show(found)}: {expected}"
 
 
 def _missing_hint(loc: list[str]) -> str:
@@ -214,20 +159,24 @@ def _missing_hint(loc: list[str]) -> str:
     return f": expected one of {', '.join(KINDS)}" if loc[-1] == "kind" else ""
 
 
-def _mapping_hint(key: str, table: _Table) -> str:
-    dtype_map = isinstance(table.get(key), Mapping)
+def _mapping_hint(key: str, form: Form) -> str:
+    dtype_map = isinstance(form.numbers.get(key), Mapping)
     return " of dtypes to figures" if dtype_map else " {value: ..., kind: ..., source: ...}: a figure needs its source"
 
 
-def _near(loc: list[str], table: _Table) -> str:
-    here = table.get(loc[0]) if len(loc) == 2 else None
-    names = list(here) if isinstance(here, Mapping) else list(table) if len(loc) == 1 else ["value", "kind", "source"]
+def _near(loc: list[str], form: Form) -> str:
+    """The key that was meant, or those that there are."""
+    entry = form.numbers.get(loc[0])
+    if len(loc) == 1:
+        names = [*form.plain, *form.texts, *form.numbers]
+    else:
+        names = list(entry) if len(loc) == 2 and isinstance(entry, Mapping) else ["value", "kind", "source", "conflict"]
     near = get_close_matches(loc[-1], names, n=1)
     return f": did you mean {near[0]}?" if near else f": expected one of {', '.join(names)}" if len(names) < 9 else ""
 
 
-def _quantity(loc: list[str], table: _Table) -> Quantity | None:
-    entry = table.get(loc[0])
+def _quantity(loc: list[str], form: Form) -> Quantity | None:
+    entry = form.numbers.get(loc[0])
     return entry.get(loc[1]) if isinstance(entry, Mapping) else entry
 
 
@@ -235,8 +184,13 @@ def _number_expected(found: object, quantity: Quantity) -> str:
     if isinstance(found, str):
         return f"expected a number, not text{_retype(found)}"
     what = "a whole number" if quantity.whole else "a number"
-    unit = f" {quantity.unit}" if quantity.unit else ""
-    return f"expected {what} from {quantity.low:.6g} to {quantity.high:.6g}{unit}{_wrong_unit(found, quantity)}"
+    bounds = f"{_digits(quantity.low)} to {_digits(quantity.high)} {quantity.unit}".rstrip()
+    return f"expected {what} from {bounds}{_wrong_unit(found, quantity)}"
+
+
+def _digits(number: float) -> str:
+    """A number as one would write it in the file."""
+    return str(round(number)) if abs(number) < 1e9 and number == round(number) else f"{number:.6g}"
 
 
 def _retype(text: str) -> str:
@@ -254,7 +208,7 @@ def _wrong_unit(found: object, quantity: Quantity) -> str:
         return ""
     for prefixed, factor in _WRONG_UNITS.get(quantity.unit, {}).items():
         if quantity.low <= found * factor <= quantity.high:
-            return f" (is it in {prefixed}? then write {found * factor:.6g})"
+            return f" (is it in {prefixed}? then write {_digits(found * factor)})"
     return ""
 
 

@@ -1,0 +1,165 @@
+"""`gemmsim specs`: list, show, compare, check."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gemmsim.cli import main
+from gemmsim.cli.tables import Column, emit, human, send
+from gemmsim.hardware import gpu_names
+from gemmsim.paths import data_folder
+
+Run = tuple[int, str, str]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
+    with pytest.raises(SystemExit) as caught:
+        main(["specs", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    assert isinstance(caught.value.code, int)
+    return caught.value.code, out, err
+
+
+def test_list_names_every_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1:]] == gpu_names()
+    h100 = next(line for line in out.splitlines() if line.startswith("h100_sxm"))
+    for text in ("132", "1980 MHz", "3352 GB/s", "50 MiB", "989.4 TFLOP/s", "66.9 TFLOP/s"):
+        assert text in h100
+
+
+def test_list_says_what_is_calibrated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "calibration").mkdir()
+    for family in ("triton", "register_tile"):
+        (tmp_path / "calibration" / f"h200_sxm.{family}.yaml").touch()
+    monkeypatch.setattr("gemmsim.cli.specs.data_folder", lambda name: tmp_path)
+    rows = {row["name"]: row["calibrated"] for row in json.loads(run(capsys, "list", "--format", "json")[1])}
+    assert (rows["h200_sxm"], rows["h100_sxm"]) == (["register_tile", "triton"], [])
+
+
+def test_show_prints_each_figure_with_kind_and_source(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "show", "h200", "--format", "csv")
+    rows = {row["figure"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert rows["l2_bytes"]["value"] == "62914560"
+    assert (rows["launch_s"]["unit"], rows["launch_s"]["kind"]) == ("s", "measured")
+    assert "rounds" in rows["datasheet_flops.fp64"]["conflict"]
+    assert rows["peak_flops.bf16"]["kind"] == "derived"
+    assert all(row["source"] for row in rows.values())
+    table = run(capsys, "show", "NVIDIA H200")[1]
+    assert "2.80 us" in table
+    assert "60 MiB" in table
+    assert "conflict: datasheet_flops.fp64:" in table
+
+
+def test_compare_gives_ratios_and_ridges(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {
+        r["figure"]: r for r in json.loads(run(capsys, "compare", "a100_sxm_80gb", "h100_sxm", "--format", "json")[1])
+    }
+    ridge = rows["ridge.bf16"]
+    assert (round(ridge["a100_sxm_80gb"]), round(ridge["h100_sxm"]), ridge["unit"]) == (153, 295, "FLOP/B")
+    assert rows["peak_flops.fp32"]["h100_sxm_ratio"] == pytest.approx(3.43, abs=0.01)
+    assert rows["peak_flops.fp8"]["a100_sxm_80gb"] is None
+    assert "295.2 FLOP/B" in run(capsys, "compare", "a100_sxm_80gb", "h100_sxm")[1]
+
+
+def test_check_takes_what_is_right_and_names_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    own = Path(shutil.copy(data_folder("hwspecs") / "h100_pcie.yaml", tmp_path))
+    arch = data_folder("hwspecs") / "arch" / "sm90.yaml"
+    code, out, _ = run(capsys, "check", own, arch)
+    assert code == 0
+    assert out.count(" ok ") == 2
+    own.write_text(own.read_text().replace("clock_hz: {value: 1.755e+9", "clock_hz: {value: 1755", 1))
+    code, out, err = run(capsys, "check", own)
+    assert (code, out) == (2, "")
+    assert f"{own}: clock_hz.value is 1755: expected a number from 500000000 to 5e+09 Hz (is it in MHz?" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["show", "h100"], "h100_nvl, h100_pcie, h100_sxm"),
+        (["show", "b300"], "unknown GPU 'b300'"),
+        (["compare", "h200"], "expected two GPUs or more"),
+        (["compare", "h200", "NVIDIA H200"], "expected two GPUs or more, each once"),
+        (["check", "/no/such.yaml"], "/no/such.yaml: no such file"),
+        (["list", "--out", "/no/such/out.csv"], "--out /no/such/out.csv"),
+        (["dance"], "dance"),
+        (["show"], "GPU"),
+    ],
+)
+def test_wrong_input(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_out_writes_what_would_be_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _, printed, _ = run(capsys, "list", "--format", "csv")
+    assert run(capsys, "list", "--format", "csv", "--out", tmp_path / "x.csv")[1] == ""
+    assert (tmp_path / "x.csv").read_text() == printed
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (989.4e12, "FLOP/s", "989.4 TFLOP/s"),
+        (4.8e12, "B/s", "4800 GB/s"),
+        (62914560, "B", "60 MiB"),
+        (1000, "B", "1000 B"),
+        (166912, "B", "163 KiB"),
+        (2.8e-6, "s", "2.80 us"),
+        (0.00123, "s", "1.230 ms"),
+        (12.5, "s", "12.500 s"),
+        (0.25, "1", "25 %"),
+        (1.98e9, "Hz", "1980 MHz"),
+        (None, "B", "-"),
+        ([], "", "-"),
+        (True, "", "yes"),
+        (("a", "b"), "", "a, b"),
+        (float("nan"), "s", "-"),
+        (285.0, "clk", "285 clk"),
+    ],
+)
+def test_what_people_read(value: object, unit: str, text: str) -> None:
+    assert human(value, unit) == text
+
+
+def test_numbers_stand_to_the_right_and_json_knows_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [Column("name"), Column("time_s", "time", "s")]
+    rows = [{"name": "a", "time_s": 1e-6}, {"name": "long", "time_s": 123e-6}, {"name": "none", "time_s": float("nan")}]
+    emit(rows, columns, "table", None)
+    assert capsys.readouterr().out.splitlines() == [
+        "name       time",
+        "a       1.00 us",
+        "long  123.00 us",
+        "none          -",
+    ]
+    emit(rows, columns, "json", None)
+    assert json.loads(capsys.readouterr().out)[2] == {"name": "none", "time_s": None}
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "x.csv"
+    target.write_text("old")
+
+    def fail(*paths: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gemmsim.cli.tables.os.replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        send("new", str(target))
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
