@@ -189,8 +189,11 @@ def _number_expected(found: object, quantity: Quantity) -> str:
 
 
 def _digits(number: float) -> str:
-    """A number as one would write it in the file."""
-    return str(round(number)) if abs(number) < 1e9 and number == round(number) else f"{number:.6g}"
+    """A number as one writes it in YAML, which takes an exponent for one only after a dot, and with its sign."""
+    if abs(number) < 1e9 and number == round(number):
+        return str(round(number))
+    mantissa, *exponent = f"{number:.6g}".split("e")
+    return "e".join([mantissa if "." in mantissa else f"{mantissa}.0", *exponent])
 
 
 def _retype(text: str) -> str:
@@ -198,9 +201,10 @@ def _retype(text: str) -> str:
         number = float(text)
     except ValueError:
         return ""
-    mantissa, _, exponent = f"{number:e}".partition("e")
-    plain = f"{float(mantissa):g}" + (".0" if float(mantissa).is_integer() else "")
-    return f" (YAML takes {text} in quotes, or without dot and sign, as text: write {plain}e{exponent})"
+    if not abs(number) < float("inf"):
+        return ""
+    why = "YAML takes an exponent without dot or sign as text" if "e" in text.lower() else "without quotes"
+    return f" ({why}: write {_digits(number)})"
 
 
 def _wrong_unit(found: object, quantity: Quantity) -> str:
