@@ -190,7 +190,7 @@ def _number_expected(found: object, quantity: Quantity) -> str:
 
 def _digits(number: float) -> str:
     """A number as one writes it in YAML, which takes an exponent for one only after a dot, and with its sign."""
-    if abs(number) < 1e9 and number == round(number):
+    if abs(number) < 1e9 and number == round(number) and (number % 1e6 or not number):
         return str(round(number))
     mantissa, *exponent = f"{number:.6g}".split("e")
     return "e".join([mantissa if "." in mantissa else f"{mantissa}.0", *exponent])
