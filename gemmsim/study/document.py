@@ -1,0 +1,142 @@
+"""What a study's YAML may hold, checked strictly by pydantic; a mistake becomes file, key, what was found, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from gemmsim.conditions import DEFAULT_L2
+from gemmsim.errors import GemmsimError
+from gemmsim.problem import MAX_DIMENSION
+from gemmsim.yamlfile import read_yaml
+
+Size = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+Text = Annotated[str, Field(min_length=1)]
+Texts = Annotated[list[Text], Field(min_length=1)]
+_SHOWN = 5  # mistakes named in one message
+_TYPES = {
+    "int_type": f"a whole number from 1 to {MAX_DIMENSION}",
+    "string_type": "text",
+    "string_too_short": "some text",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "too_short": "at least one entry",
+}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ModelDims(_Strict):
+    """Dims of a decoder-only transformer with a gated MLP, as its config.json has them."""
+
+    name: Text
+    source: Text
+    hidden: Size
+    intermediate: Size
+    layers: Size
+    heads: Size
+    kv_heads: Size | None = None
+    head_dim: Size | None = None
+    vocab: Size
+
+
+class Shape(_Strict):
+    """One GEMM, `count` times in a pass."""
+
+    name: Text
+    m: Size
+    n: Size
+    k: Size
+    count: Size = 1
+
+
+class Workload(_Strict):
+    """A model's dims or a list of shapes."""
+
+    model: ModelDims | None = None
+    shapes: Annotated[list[Shape], Field(min_length=1)] | None = None
+
+
+class StudyDocument(_Strict):
+    """A study as written."""
+
+    title: Text
+    question: Text
+    workload: Workload
+    tokens: Annotated[dict[Text, Size], Field(min_length=1)] | None = None
+    gpus: Texts
+    families: Texts
+    dtypes: Texts
+    vary: Any = "space"
+    measure: Literal["none", "recorded"] = "none"
+    top: Annotated[int, Field(ge=1, le=1000)] = 5
+    l2: Literal["cold_clean", "cold_dirty", "warm"] = DEFAULT_L2
+
+
+def read_document(path: Path) -> StudyDocument:
+    """The study in a YAML file. Raises GemmsimError for a key or value that has no place in one."""
+    tree = read_yaml(path)
+    try:
+        return StudyDocument.model_validate(tree)
+    except ValidationError as error:
+        mistakes = [_sentence(e) for e in error.errors(include_url=False)]
+        more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
+        raise GemmsimError(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more) from None
+
+
+def _sentence(error: ErrorDetails) -> str:
+    key, found, kind = _key(error["loc"]), error["input"], error["type"]
+    if kind == "missing":
+        return f"missing key {key}"
+    if kind == "extra_forbidden":
+        return f"unknown key {key}{_near(error['loc'])}"
+    return f"{key} is {show(found)}: expected {_expected(error)}"
+
+
+def _expected(error: ErrorDetails) -> str:
+    context: Mapping[str, Any] = error.get("ctx", {})
+    if error["type"] in ("greater_than_equal", "less_than_equal"):
+        high = 1000 if error["loc"][-1] == "top" else MAX_DIMENSION
+        return f"a whole number from 1 to {high}"
+    if error["type"] == "literal_error":
+        return str(context["expected"])
+    return _TYPES.get(error["type"], error["msg"].lower())
+
+
+def _key(loc: tuple[int | str, ...]) -> str:
+    """workload.shapes[2].m"""
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _near(loc: tuple[int | str, ...]) -> str:
+    names = list(_fields(loc[:-1]))
+    near = get_close_matches(str(loc[-1]), names, n=1)
+    return f": did you mean {near[0]}?" if near else f": expected {', '.join(names)}"
+
+
+def _fields(loc: tuple[int | str, ...]) -> Mapping[str, Any]:
+    """The keys that may stand at a place."""
+    model: type[BaseModel] = StudyDocument
+    for part in loc:
+        inner = {"workload": Workload, "model": ModelDims, "shapes": Shape}.get(str(part))
+        model = inner or model
+    return model.model_fields
+
+
+def show(found: object) -> str:
+    """A found value, short."""
+    text = repr(found)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+

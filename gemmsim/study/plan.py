@@ -1,0 +1,223 @@
+"""A study made ready to run: its GEMMs by variant, its GPUs, kernels and the configurations to search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gemmsim import families
+from gemmsim.config import Config
+from gemmsim.errors import GemmsimError, unknown
+from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.paths import data_folder
+from gemmsim.problem import dtype_name, gemm
+
+if TYPE_CHECKING:
+    from gemmsim.study.document import ModelDims, StudyDocument
+
+#: the one variant of a study whose shapes are given
+AS_GIVEN = "all"
+
+
+@dataclass(frozen=True)
+class Work:
+    """One GEMM of a variant, `count` times in a pass."""
+
+    variant: str
+    name: str
+    m: int
+    n: int
+    k: int
+    count: int
+
+    @property
+    def flops(self) -> float:
+        """2 m n k of one launch."""
+        return 2.0 * self.m * self.n * self.k
+
+
+@dataclass(frozen=True)
+class Study:
+    """A checked study. `kernels` are the (family, dtype) pairs that exist; `spaces` the configurations a family."""
+
+    name: str
+    path: str
+    title: str
+    question: str
+    subject: str  # the model's name, or "given shapes"
+    source: str
+    works: tuple[Work, ...]
+    gpus: tuple[Gpu, ...]
+    kernels: tuple[tuple[str, str], ...]
+    spaces: Mapping[str, Config]
+    measure: str
+    top: int
+    l2: str
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Variants in the file's order."""
+        return tuple(dict.fromkeys(work.variant for work in self.works))
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtypes in the file's order."""
+        return tuple(dict.fromkeys(dtype for _, dtype in self.kernels))
+
+    def flops(self, variant: str) -> float:
+        """Of one pass, all launches counted."""
+        return sum(work.flops * work.count for work in self.works if work.variant == variant)
+
+
+def study_names() -> list[str]:
+    """Studies that ship with gemmsim."""
+    return sorted(path.stem for path in data_folder("studies").glob("*.yaml"))
+
+
+def find_study(name_or_path: str) -> Path:
+    """The file of a shipped study's name, or the path as it is. Raises GemmsimError for an unknown name."""
+    if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path or "\\" in name_or_path:
+        return Path(name_or_path)
+    if name_or_path not in study_names():
+        raise unknown("study", name_or_path, study_names())
+    return data_folder("studies") / f"{name_or_path}.yaml"
+
+
+def load_study(name_or_path: str) -> Study:
+    """Read and check a study. Raises GemmsimError: file, key, what was found, what was expected."""
+    from gemmsim.study.document import read_document
+
+    path = find_study(name_or_path)
+    document = read_document(path)
+    try:
+        return _study(path, document)
+    except GemmsimError as error:
+        sentence = str(error)
+        raise GemmsimError(sentence if sentence.startswith(str(path)) else f"{path}: {sentence}") from None
+
+
+def with_gpus(study: Study, names: Sequence[str]) -> Study:
+    """The same study on other GPUs. Raises GemmsimError for an unknown GPU, or one twice."""
+    return replace(study, gpus=_gpus(names, "--gpus", study.dtypes))
+
+
+def _study(path: Path, document: StudyDocument) -> Study:
+    works = tuple(_works(document))
+    for work in works:
+        try:
+            gemm(work.m, work.n, work.k)
+        except GemmsimError as error:
+            raise GemmsimError(f"workload: GEMM {work.name}: {error}") from None
+    dtypes = [_at(f"dtypes[{i}]", dtype_name, text) for i, text in enumerate(_once("dtypes", document.dtypes))]
+    kernels = _kernels(_once("families", document.families), _once("dtypes", dtypes))
+    model = document.workload.model
+    return Study(
+        name=path.stem, path=str(path), title=document.title, question=document.question,
+        subject=model.name if model else "the given shapes", source=model.source if model else "", works=works,
+        gpus=_gpus(document.gpus, "gpus", dtypes), kernels=kernels, spaces=_spaces(document.vary, kernels),
+        measure=document.measure, top=document.top, l2=document.l2,
+    )  # fmt: skip
+
+
+def _at(key: str, read: Any, value: str) -> Any:
+    """read(value), its error led by the key."""
+    try:
+        return read(value)
+    except GemmsimError as error:
+        raise GemmsimError(f"{key}: {error}") from None
+
+
+def _once(key: str, names: Sequence[str]) -> Sequence[str]:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise GemmsimError(f"{key}[{i}] is {name!r}: expected each once, it is there twice")
+    return names
+
+
+def _works(document: StudyDocument) -> Iterator[Work]:
+    model, shapes, tokens = document.workload.model, document.workload.shapes, document.tokens
+    if (model is None) == (shapes is None):
+        found = "neither" if model is None else "both"
+        raise GemmsimError(f"workload has {found} of model and shapes: expected exactly one of them")
+    if shapes is not None:
+        if tokens is not None:
+            raise GemmsimError("tokens is given with workload.shapes: expected it only with workload.model, whose M it is")
+        _once("workload.shapes: name", [s.name for s in shapes])
+        yield from (Work(AS_GIVEN, s.name, s.m, s.n, s.k, s.count) for s in shapes)
+    elif model is not None:
+        if tokens is None:
+            raise GemmsimError("missing key tokens: expected a mapping of variants to tokens, such as prefill: 2048")
+        for variant, count in tokens.items():
+            yield from transformer(model, variant, count)
+
+
+def transformer(model: ModelDims, variant: str, tokens: int) -> Iterator[Work]:
+    """GEMMs of a forward pass of a gated-MLP transformer with M = tokens; attention's own products are not among them."""
+    if model.head_dim is None and model.hidden % model.heads:
+        raise GemmsimError(
+            f"workload.model.heads is {model.heads}: expected a divisor of hidden = {model.hidden}, or head_dim"
+        )
+    head = model.head_dim or model.hidden // model.heads
+    kv = model.kv_heads or model.heads
+    attention = model.heads * head
+    yield Work(variant, "qkv", tokens, attention + 2 * kv * head, model.hidden, model.layers)
+    yield Work(variant, "o", tokens, model.hidden, attention, model.layers)
+    yield Work(variant, "gate_up", tokens, 2 * model.intermediate, model.hidden, model.layers)
+    yield Work(variant, "down", tokens, model.hidden, model.intermediate, model.layers)
+    yield Work(variant, "lm_head", tokens, model.vocab, model.hidden, 1)
+
+
+def _gpus(names: Sequence[str], key: str, dtypes: Sequence[str]) -> tuple[Gpu, ...]:
+    gpus = []
+    for i, name in enumerate(names):
+        gpu = _at(f"{key}[{i}]", load_gpu, name)
+        for dtype in dtypes:
+            if gpu.arch.fma_per_clk_per_sm.get(dtype) is None:
+                have = ", ".join(gpu.arch.fma_per_clk_per_sm)
+                raise GemmsimError(f"{key}[{i}]: GPU {gpu.name} has no {dtype} path: it has {have}")
+        gpus.append(gpu)
+    _once(key, [gpu.name for gpu in gpus])
+    return tuple(gpus)
+
+
+def _kernels(names: Sequence[str], dtypes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Every (family, dtype) with a kernel; each family and each dtype must have one."""
+    for i, name in enumerate(names):
+        have = _at(f"families[{i}]", families.family, name).DTYPES
+        if not set(have) & set(dtypes):
+            raise GemmsimError(f"families[{i}]: {name} has no {' or '.join(dtypes)} kernel: it has {', '.join(have)}")
+    for i, dtype in enumerate(dtypes):
+        if not any(dtype in families.family(name).DTYPES for name in names):
+            raise GemmsimError(f"dtypes[{i}]: no {dtype} kernel in {', '.join(names)}")
+    return tuple((name, d) for d in dtypes for name in names if d in families.family(name).DTYPES)
+
+
+def _spaces(vary: Any, kernels: Sequence[tuple[str, str]]) -> Mapping[str, Config]:
+    names = list(dict.fromkeys(family for family, _ in kernels))
+    if vary == "space":
+        return {name: families.space(name) for name in names}
+    if not isinstance(vary, dict) or not vary:
+        raise GemmsimError(f"vary is {vary!r}: expected space, or a mapping family -> parameter -> values")
+    for name in vary:
+        if name not in names:
+            raise unknown("family", str(name), names, where="vary")
+    return {name: _grid(name, vary.get(name, {})) for name in names}
+
+
+def _grid(name: str, values: Any) -> Config:
+    """Every combination of the given values; parameters not given stay at the family's defaults."""
+    if not isinstance(values, dict):
+        raise GemmsimError(f"vary.{name} is {values!r}: expected a mapping of parameters to lists of values")
+    known = [p.name for p in families.family(name).PARAMETERS]
+    for parameter, choices in values.items():
+        if parameter not in known:
+            raise unknown(f"parameter of family {name}", str(parameter), known, where=f"vary.{name}")
+        good = isinstance(choices, list) and choices and all(type(c) is int and 1 <= c < 2**31 for c in choices)
+        if not good:
+            raise GemmsimError(f"vary.{name}.{parameter} is {choices!r}: expected a list of whole numbers, at least one")
+    grid = np.meshgrid(*(np.asarray(c, np.int64) for c in values.values()), indexing="ij")
+    return families.config(name, {p: g.ravel() for p, g in zip(values, grid, strict=True)})

@@ -1,0 +1,131 @@
+"""Why the newer card is faster: what it would lose with one of its figures taken from the older one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gemmsim.hardware import Gpu
+from gemmsim.model.predict import predict
+from gemmsim.study.plan import Study, Work
+
+#: a figure whose loss costs less than this is no reason
+LEAST_GAIN = 1.02
+UNCALIBRATED = "none"
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """One pass of a variant on two GPUs, each with its own best tiles, both with coefficients of the same kind."""
+
+    variant: str
+    dtype: str
+    new: str
+    old: str
+    new_s: float
+    old_s: float
+    calibrated: bool
+    factors: Mapping[str, float]  # figure -> how many times longer the newer takes with the older's
+
+    @property
+    def ratio(self) -> float:
+        """Older over newer time."""
+        return self.old_s / self.new_s
+
+    @property
+    def reason(self) -> str:
+        """The figures that matter, largest first."""
+        gains = sorted(((f, name) for name, f in self.factors.items() if f >= LEAST_GAIN), reverse=True)
+        return ", ".join(f"{name} {f:.2f}x" for f, name in gains) or "no figure that matters here differs"
+
+
+def _bandwidth(new: Gpu, old: Gpu) -> Gpu:
+    return replace(
+        new, dram_bytes_per_s=old.dram_bytes_per_s, dram_measured_bytes_per_s=old.dram_measured_bytes_per_s,
+        dram_latency_clk=old.dram_latency_clk,
+    )  # fmt: skip
+
+
+def _l2(new: Gpu, old: Gpu) -> Gpu:
+    return replace(
+        new, l2_bytes=old.l2_bytes, l2_partitions=old.l2_partitions,
+        l2_measured_bytes_per_s=old.l2_measured_bytes_per_s, l2_latency_clk=old.l2_latency_clk,
+        l2_far_latency_clk=old.l2_far_latency_clk,
+    )  # fmt: skip
+
+
+def _sms(new: Gpu, old: Gpu) -> Gpu:
+    return replace(new, sm_count=old.sm_count)
+
+
+def _clock(new: Gpu, old: Gpu) -> Gpu:
+    return replace(new, clock_hz=old.clock_hz, clock_tensor_hz=old.clock_tensor_hz)
+
+
+def _math(new: Gpu, old: Gpu) -> Gpu:
+    """The multiply-add rate of an SM; its instructions and the rest of the architecture stay the newer's."""
+    return replace(new, arch=replace(new.arch, fma_per_clk_per_sm=old.arch.fma_per_clk_per_sm))
+
+
+def _power(new: Gpu, old: Gpu) -> Gpu:
+    return replace(new, tdp_w=old.tdp_w)
+
+
+FIGURES: Mapping[str, Callable[[Gpu, Gpu], Gpu]] = {
+    "memory bandwidth": _bandwidth,
+    "L2": _l2,
+    "SMs": _sms,
+    "clock": _clock,
+    "math rate per SM": _math,
+    "power limit": _power,
+}
+
+
+def speedups(study: Study, best_s: Callable[[Gpu, Work, str, str], float]) -> Iterator[Speedup]:
+    """Each GPU against the one named before it, a variant and dtype at a time.
+
+    best_s(gpu, work, dtype, calibrated) is the time of the best configuration.
+    """
+    for old, new in zip(study.gpus, study.gpus[1:], strict=False):
+        for dtype in study.dtypes:
+            kind = coefficients(study, dtype, new, old)
+            for variant in study.variants:
+                yield _speedup(study, variant, dtype, new, old, kind, best_s)
+
+
+def _speedup(
+    study: Study, variant: str, dtype: str, new: Gpu, old: Gpu, kind: str,
+    best_s: Callable[[Gpu, Work, str, str], float],
+) -> Speedup:  # fmt: skip
+    works = [work for work in study.works if work.variant == variant]
+
+    def total(gpu: Gpu) -> float:
+        return sum(work.count * best_s(gpu, work, dtype, kind) for work in works)
+
+    new_s = total(new)
+    swapped = {name: swap(new, old) for name, swap in FIGURES.items()}
+    factors = {name: total(gpu) / new_s if gpu != new else 1.0 for name, gpu in swapped.items()}
+    return Speedup(variant, dtype, new.name, old.name, new_s, total(old), kind != UNCALIBRATED, factors)
+
+
+def coefficients(study: Study, dtype: str, new: Gpu, old: Gpu) -> str:
+    """Fitted coefficients against physical defaults would compare fits, not chips: 'auto' only where both are fitted."""
+    for family in [f for f, d in study.kernels if d == dtype]:
+        for gpu in (new, old):
+            if not predict(1, 1, 1, gpu=gpu, dtype=dtype, family=family).calibration.fitted:
+                return UNCALIBRATED
+    return "auto"
+
+
+def best_time(study: Study, gpu: Gpu, work: Work, dtype: str, calibrated: str) -> float:
+    """Seconds of the fastest configuration of any family."""
+    times = []
+    for family in [f for f, d in study.kernels if d == dtype]:
+        p = predict(
+            work.m, work.n, work.k, gpu=gpu, dtype=dtype, family=family, config=study.spaces[family], l2=study.l2,
+            calibrated=calibrated,
+        )  # fmt: skip
+        times.append(p.time_s[p.feasible])
+    return float(min((t.min() for t in times if len(t)), default=np.nan))
