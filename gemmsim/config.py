@@ -52,3 +52,9 @@ class Launch:
     spill_bytes: FloatArray  # local memory a thread
     smem_bytes: IntArray  # static + dynamic, a block
     from_facts: npt.NDArray[np.bool_]  # true where registers, spills and shared memory come from a compiler
+
+    def part(self, rows: slice) -> Launch:
+        """Some of the rows."""
+        columns = (self.threads, self.regs_per_thread, self.spill_bytes, self.smem_bytes, self.from_facts)
+        threads, regs, spills, smem, facts = (x[rows] for x in columns)
+        return Launch(threads, regs, spills, smem, facts)  # type: ignore[arg-type]

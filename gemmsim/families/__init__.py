@@ -15,7 +15,7 @@ from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
-FAMILIES = ("triton",)
+FAMILIES = ("triton", "register_tile")
 
 
 class Family(Protocol):

@@ -32,12 +32,13 @@ class Traits:
     operations: FloatArray  # warp instructions of the body that are known: copies, fragment loads, mma
     instructions: FloatArray  # warp instructions counted one by one instead (0 where loops and operations tell)
     integer_instructions: FloatArray  # those of them on the half-rate integer pipe
-    global_lines: FloatArray  # 128 B lines that global loads pass through L1 (0: cp.async or TMA, L1 bypassed)
-    global_sectors: FloatArray  # 32 B sectors that global loads pass through L1
+    chain_instructions: FloatArray  # instructions of one warp, math aside, that it waits for in turn
+    global_sectors: FloatArray  # 32 B sectors that global loads pass through L1 (0: cp.async or TMA, L1 bypassed)
     loads: FloatArray  # global loads or copies a thread
-    load_rounds: FloatArray  # dependent rounds of global loads
-    barriers: FloatArray  # warps that meet at barriers
-    exposed_clk: FloatArray  # clocks of dependent instructions that a lone block waits for
+    rounds_a: FloatArray  # rounds of global loads of A, each waiting for the one before; 1/2 if A and B go together
+    rounds_b: FloatArray
+    barrier_warps: FloatArray  # warps that meet at the barriers of a k-step
+    step_clk: FloatArray  # fixed clocks of a k-step that nothing hides: barrier, first fragment, branch
     depth: FloatArray  # k-steps whose loads are in flight together
     asynchronous: BoolArray  # loads overlap the block's own math; false: load, wait, compute in turn
     through_registers: BoolArray  # copies pass registers on their way to shared memory

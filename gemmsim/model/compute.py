@@ -5,29 +5,33 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.families.traits import FMA, MMA_SYNC, WGMMA
+from gemmsim.families.traits import FMA, MMA_SYNC
 from gemmsim.model.demand import Case
+from gemmsim.model.rates import l2_rate
 from gemmsim.problem import FloatArray
 
 #: clocks that one wgmma takes at least, however few its columns (fitted once on Triton bf16 rows of an H200: 21 to 25)
 WGMMA_LEAST_CLK = 25.0
+SECTOR_BYTES = 32
+#: FMA instructions lose this to register bank conflicts (read off SASS of the register-tile kernel, nvcc 13.0)
+FMA_BANK_CONFLICTS = 1.04
 #: integer instructions issue every other clock
 INTEGER_RATE = 2.0
 
 
-def math_clk(x: Case) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
-    """Clocks of the math unit: on a busy SM, for a lone block; and whether math waits for the fragment loads.
+def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Clocks of the math unit, and whether math waits for the fragment loads.
 
-    Multiply-adds over the dense rate. A wgmma takes at least WGMMA_LEAST_CLK. A lone block of fewer warps than
-    sub-partitions uses only as many of them with mma.sync and FMA. Where mma.sync reaches well under the peak
+    Multiply-adds over the dense rate. A wgmma takes at least WGMMA_LEAST_CLK. Where mma.sync reaches well under the peak
     (sm_90: 65 %, Luo et al. 2025) it and its fragment loads take turns: their clocks add up. Elsewhere (sm_80: 95 %)
     they overlap and the rate is that share of the peak.
     """
     arch, t = x.gpu.arch, x.traits
     waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8)
     rate = arch.fma_per_clk_per_sm[x.dtype] * np.where((t.path == MMA_SYNC) & ~waits, arch.mma_sync_fraction_of_peak, 1)
-    clk = np.maximum(t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)
-    return clk, np.where(t.path == WGMMA, clk, clk * few_warps(x)), waits
+    conflicts = np.where(t.path == FMA, FMA_BANK_CONFLICTS, 1)
+    clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)
+    return clk, waits
 
 
 def few_warps(x: Case) -> FloatArray:
@@ -44,20 +48,18 @@ def issue_clk(x: Case) -> FloatArray:
 
 def integer_clk(x: Case) -> FloatArray:
     """Clocks of the half-rate integer pipe."""
-    return np.asarray(INTEGER_RATE * x.c["integer"] * x.traits.integer_instructions / x.gpu.arch.sub_partitions)
+    return np.asarray(INTEGER_RATE * x.traits.integer_instructions / x.gpu.arch.sub_partitions)
 
 
 def epilogue_clk(x: Case) -> FloatArray:
     """Clocks a block for its result: conversion, exchange and store of each accumulator, and stored sectors."""
     t, c = x.traits, x.c
     slots = c["epilogue_slots"] * t.accumulators * t.warps
-    return np.asarray(slots / x.gpu.arch.sub_partitions + c["store_clk"] * t.store_sectors)
+    sector = SECTOR_BYTES / (l2_rate(x.gpu) / x.gpu.sm_count / x.gpu.clock_hz)
+    return np.asarray(slots / x.gpu.arch.sub_partitions + c["store"] * sector * t.store_sectors)
 
 
 def start_issue_clk(x: Case) -> FloatArray:
     """Clocks of issue a block before the main loop: fixed, and for each load of the prologue."""
     t, c = x.traits, x.c
     return np.asarray(t.warps * (c["start_slots"] + c["prologue_slots"] * t.prologue_loads) / x.gpu.arch.sub_partitions)
-
-
-__all__ = ["FMA", "epilogue_clk", "few_warps", "integer_clk", "issue_clk", "math_clk", "start_issue_clk"]

@@ -59,10 +59,8 @@ class Demand:
     dram_write_bytes: FloatArray
     writeback_bytes: FloatArray
     l2_weighted_bytes: FloatArray  # reads weighted by what short rows and narrow copies cost, and stores
-    dram_share: FloatArray  # of the tiles' bytes that DRAM delivers
     # stations, clocks a block and k-step
     math_clk: FloatArray
-    math_lone_clk: FloatArray  # the same when one block is alone on its SM
     math_waits: npt.NDArray[np.bool_]  # math and fragment loads take turns
     shared_clk: FloatArray
     issue_clk: FloatArray

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gemmsim.families.traits import WGMMA
-from gemmsim.hardware import Gpu
 from gemmsim.model import compute, geometry, latency, shared_memory, traffic
 from gemmsim.model.demand import Case, Demand
+from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
 
-#: share of the datasheet's DRAM bandwidth that a copy reaches where it was not measured (H200: 4.24 of 4.8 TB/s)
-DRAM_EFFICIENCY = 0.88
-#: bytes a clock and SM that L2 delivers where it was not measured (H200: 30, H100 PCIe: 35, A100: 36)
-L2_BYTES_PER_CLK_PER_SM = 32.0
 #: bytes of dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
 DIRTY_SHARE_OF_L2 = 0.5
 
@@ -26,35 +21,23 @@ def fill(x: Case) -> Demand:
     dram = traffic.dram_traffic(_grid(x, tiles_m, tiles_n))
     read, write, writeback = _condition(x, dram)
     l2_bytes, l2_weighted = _l2(x, dram, tiles_m, tiles_n, k_steps)
-    asked = tiles * k_steps * (x.bm + x.bn) * x.bk * x.element_bytes
-    dram_share = np.minimum(1, (read + x.m * x.n * x.element_bytes) / asked)
-    math, math_lone, waits = compute.math_clk(x)
+    math, waits = compute.math_clk(x)
     resident = np.minimum(x.blocks_per_sm, np.ceil(tiles / x.gpu.sm_count))
     spill, spill_lone = shared_memory.spill_clk(x, resident)
     return Demand(
         tiles_m=tiles_m, tiles_n=tiles_n, tiles=tiles, k_steps=k_steps,
         useful_area=x.m * x.n / (tiles * x.bm * x.bn), useful_depth=x.k / (k_steps * x.bk),
         l2_read_bytes=l2_bytes, dram_read_bytes=read, dram_write_bytes=write, writeback_bytes=writeback,
-        l2_weighted_bytes=l2_weighted, dram_share=dram_share,
-        math_clk=math, math_lone_clk=math_lone, math_waits=waits,
+        l2_weighted_bytes=l2_weighted,
+        math_clk=math, math_waits=waits,
         shared_clk=shared_memory.shared_clk(x), issue_clk=compute.issue_clk(x), integer_clk=compute.integer_clk(x),
         spill_clk=spill, spill_lone_clk=spill_lone, spill_adds=x.traits.path == WGMMA,
-        latency_clk=latency.latency_clk(x, dram_share), arrival_clk=latency.arrival_clk(x),
-        fill_steps=x.traits.fill_steps, start_clk=np.full(1, x.c["start_clk"]),
+        latency_clk=latency.latency_clk(x, dram.cold_a, dram.cold_b), arrival_clk=latency.arrival_clk(x),
+        fill_steps=x.traits.fill_steps, start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
         start_issue_clk=compute.start_issue_clk(x), epilogue_clk=compute.epilogue_clk(x),
         lone_factor=compute.few_warps(x),
         l2_bytes_per_s=x.c["l2_rate"] * l2_rate(x.gpu), dram_bytes_per_s=dram_rate(x.gpu), launch_s=latency.launch_s(x.gpu),
     )  # fmt: skip
-
-
-def dram_rate(gpu: Gpu) -> float:
-    """Bytes a second that a copy reaches: measured, else the usual share of the datasheet's."""
-    return gpu.dram_measured_bytes_per_s or DRAM_EFFICIENCY * gpu.dram_bytes_per_s
-
-
-def l2_rate(gpu: Gpu) -> float:
-    """Bytes a second that L2 delivers: measured, else a typical rate an SM."""
-    return gpu.l2_measured_bytes_per_s or L2_BYTES_PER_CLK_PER_SM * gpu.sm_count * gpu.clock_hz
 
 
 def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
@@ -66,15 +49,19 @@ def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
 
 
 def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """DRAM bytes read, written, and written back for somebody else, under the L2 condition asked for."""
+    """DRAM bytes read, written, and written back for somebody else, under the L2 condition asked for.
+
+    cold_dirty: a line that the launch needs room for pushes out one of the flush's dirty lines, until those are gone;
+    and what C keeps in L2 at the end has taken the place of as many dirty lines.
+    """
     read, write, nothing = dram.read_bytes, dram.write_bytes, np.zeros(1)
+    result = x.m * x.n * x.element_bytes
     if x.l2 == "cold_dirty":
-        taken = read + x.m * x.n * x.element_bytes  # lines that the launch needs room for
-        return read, write, np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, taken)
+        pushed = np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, read + result)
+        return read, write, pushed + result - write
     if x.l2 == "warm":
-        own = x.element_bytes * (x.m * x.k + x.k * x.n + x.m * x.n)
-        found = traffic.warm_share(own, x.gpu.l2_bytes / x.gpu.l2_partitions)
         operands = x.element_bytes * (x.m * x.k + x.k * x.n)
+        found = traffic.warm_share(operands + result, x.gpu.l2_bytes / x.gpu.l2_partitions)
         return np.maximum(read - found * operands, 0), write * (1 - found), nothing
     return read, write, nothing
 
@@ -106,6 +93,3 @@ def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatAr
     c = x.c
     short = np.where(row_bytes <= 32, c["rows_32b"], np.where(row_bytes <= 64, c["rows_64b"], 0))
     return np.asarray(1 + short + c["narrow_copies"] * (copy_bytes < 16))
-
-
-Bools = npt.NDArray[np.bool_]

@@ -7,9 +7,9 @@ import numpy as np
 from gemmsim.problem import FloatArray
 
 
-def soft_max(sharpness: float, *terms: FloatArray) -> FloatArray:
+def soft_max(sharpness: FloatArray | float, *terms: FloatArray) -> FloatArray:
     """(sum of x^p)^(1/p) for p = sharpness; p -> infinity is the maximum, p = 1 the sum. Terms are >= 0."""
-    if sharpness == 4:
+    if isinstance(sharpness, float) and sharpness == 4:
         fourth = sum((np.square(np.square(x)) for x in terms[1:]), np.square(np.square(terms[0])))
         return np.asarray(np.sqrt(np.sqrt(fourth)))
     with np.errstate(divide="ignore"):

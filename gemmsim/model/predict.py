@@ -15,6 +15,7 @@ from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families.refuse import Refusals
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model import calibration, effects, geometry, solver
+from gemmsim.model.case import make_case
 from gemmsim.model.demand import TERMS, Case, Demand
 from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
 from gemmsim.problem import FloatArray, Gemm, IntArray, gemm
@@ -204,9 +205,10 @@ def _predict(
     out = {name: np.empty(rows) for name in ("time_s", "waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")}
     demand = {t: np.empty(rows) for t in TERMS} if terms else {}
     saved = {t: np.empty(rows) for t in TERMS} if terms else {}
+    batch = _Rows(problem, config, launch, occupancy.blocks_per_sm, gpu, fit.values, l2)
     for start in range(0, rows, CHUNK):
         part = slice(start, min(rows, start + CHUNK))
-        chunk = _Chunk.of(problem, config, launch, occupancy.blocks_per_sm, gpu, fit, l2, part)
+        chunk = _Chunk.of(batch, part)
         chunk.solve(free, out, part)
         if terms:
             chunk.explain(free, out["time_s"][part], demand, saved, part)
@@ -220,33 +222,35 @@ def _predict(
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """A batch of one GPU, family, dtype and condition."""
+
+    problem: Gemm
+    config: Config
+    launch: Launch
+    blocks: IntArray
+    gpu: Gpu
+    coefficients: Mapping[str, float]
+    l2: str
+
+
+@dataclass(frozen=True)
 class _Chunk:
     """Rows that are computed together, and the same rows with every stride aligned (made when asked for)."""
 
     problem: Gemm
     config: Config
-    launch: Launch
     case: Case
     demand: Demand
 
     @staticmethod
-    def of(
-        problem: Gemm, config: Config, launch: Launch, blocks: IntArray, gpu: Gpu, fit: calibration.Calibration,
-        l2: str, part: slice, align: bool = False,
-    ) -> _Chunk:  # fmt: skip
-        p = replace(problem, m=problem.m[part], n=problem.n[part], k=problem.k[part])
-        c = Config(config.family, {name: v[part] for name, v in config.values.items()})
-        cut = Launch(*(v[part] for v in (launch.threads, launch.regs_per_thread, launch.spill_bytes, launch.smem_bytes,
-                                         launch.from_facts)))  # fmt: skip
-        module = families.family(config.family)
-        values = [np.asarray(v, np.float64) for v in (p.m, p.n, p.k, c["bm"], c["bn"], c["bk"])]
-        resident = np.maximum(blocks[part], 1).astype(np.float64)
-        case = Case(
-            gpu, p.dtype, p.element_bytes, *values, module.group_m(c), cut.regs_per_thread.astype(np.float64),
-            cut.spill_bytes, cut.smem_bytes.astype(np.float64), resident, module.traits(p, c, cut, gpu.arch, align),
-            fit.values, l2,
-        )  # fmt: skip
-        return _Chunk(p, c, cut, case, effects.fill(case))
+    def of(rows: _Rows, part: slice) -> _Chunk:
+        """The rows of `part`."""
+        p, c = rows.problem, rows.config
+        p = replace(p, m=p.m[part], n=p.n[part], k=p.k[part])
+        c = Config(c.family, {name: v[part] for name, v in c.values.items()})
+        case = make_case(p, c, rows.launch.part(part), rows.blocks[part], rows.gpu, rows.coefficients, rows.l2)
+        return _Chunk(p, c, case, effects.fill(case))
 
     def solve(self, free: Set[str], out: Mapping[str, FloatArray], part: slice) -> None:
         """Write time and traffic of these rows into `out`."""
@@ -257,9 +261,13 @@ class _Chunk:
             out[name][part] = getattr(d, name)
 
     def explain(
-        self, free: Set[str], time_s: FloatArray, demand: Mapping[str, FloatArray], saved: Mapping[str, FloatArray],
+        self,
+        free: Set[str],
+        time_s: FloatArray,
+        demand: Mapping[str, FloatArray],
+        saved: Mapping[str, FloatArray],
         part: slice,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write each term's time alone, and what it being free would save, into `demand` and `saved`."""
         alone = solver.alone_s(self.case, self.demand)
         for term in TERMS:
@@ -273,14 +281,10 @@ class _Chunk:
         return solver.time_s(*self._aligned(), free)
 
     def _aligned(self) -> tuple[Case, Demand]:
-        """The same rows with padded row strides: the kernel that the compiler then makes."""
+        """The same rows as if their row strides were aligned: with the resources of the kernel compiled for that."""
         up = replace(self.problem, n=-(-self.problem.n // 16) * 16, k=-(-self.problem.k // 16) * 16)
-        module, arch = families.family(self.config.family), self.case.gpu.arch
-        launch = module.launch(up, self.config, arch)
-        blocks = blocks_per_sm(arch, launch.threads, launch.regs_per_thread, launch.smem_bytes).blocks_per_sm
-        case = replace(
-            self.case, regs_per_thread=launch.regs_per_thread.astype(np.float64), spill_bytes=launch.spill_bytes,
-            smem_bytes=launch.smem_bytes.astype(np.float64), blocks_per_sm=np.maximum(blocks, 1).astype(np.float64),
-            traits=module.traits(self.problem, self.config, launch, arch, align=True),
-        )  # fmt: skip
+        gpu, module = self.case.gpu, families.family(self.config.family)
+        launch = module.launch(up, self.config, gpu.arch)
+        blocks = blocks_per_sm(gpu.arch, launch.threads, launch.regs_per_thread, launch.smem_bytes).blocks_per_sm
+        case = make_case(self.problem, self.config, launch, blocks, gpu, self.case.c, self.case.l2, align=True)
         return case, effects.fill(case)

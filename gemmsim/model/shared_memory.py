@@ -15,13 +15,13 @@ WAVEFRONT_BYTES = 128
 def shared_clk(x: Case) -> FloatArray:
     """Clocks of the shared-memory and L1 pipe a block and k-step: fragment reads, tile writes, global loads through L1.
 
-    reads + write cost x writes, in wavefronts of 128 B at smem_bytes_per_clk, + lines x line_clk + sectors x sector_clk.
+    reads + write cost x writes, in wavefronts of 128 B at smem_bytes_per_clk, + sectors x sector_clk.
     Source: wavefront counters of 39 kernels agree with the counts to 2 % (prototype); the cost of a write is fitted.
     """
     t, c = x.traits, x.c
     write = np.where(t.through_registers, c["register_write"], c["async_write"])
     passes = (t.smem_reads + write * t.smem_writes) * (WAVEFRONT_BYTES / x.gpu.arch.smem_bytes_per_clk_per_sm)
-    return np.asarray(passes + c["line_clk"] * t.global_lines + c["sector_clk"] * t.global_sectors)
+    return np.asarray(passes + c["sector_clk"] * t.global_sectors)
 
 
 def spill_clk(x: Case, resident: FloatArray) -> tuple[FloatArray, FloatArray]:

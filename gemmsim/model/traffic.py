@@ -56,6 +56,8 @@ class Traffic:
     wave_rows: FloatArray
     wave_columns: FloatArray
     footprint_bytes: FloatArray  # of A and B, one wave
+    cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
+    cold_b: FloatArray
 
 
 def textbook_bytes(
@@ -92,14 +94,17 @@ def dram_traffic(g: Grid) -> Traffic:
     miss_b = _miss(distance(whole), g.side_bytes)
     miss_b = miss_b + (gap - whole) * (_miss(distance(whole + 1), g.side_bytes) - miss_b)
     footprint = next_wave - share_c * slots * tile_c
+    reads_a, reads_b = 1 + (touches_a - 1) * miss_a, 1 + (touches_b - 1) * miss_b
     return Traffic(
-        read_bytes=a * (1 + (touches_a - 1) * miss_a) + b * (1 + (touches_b - 1) * miss_b),
+        read_bytes=a * reads_a + b * reads_b,
         write_bytes=_written(g, tiles, slots, tile_c, (panel_a, panel_b), footprint, share_c),
         wave_rows=np.minimum(
             g.tiles_m, np.where(slots >= per_group, g.group_m * np.ceil(slots / per_group), g.group_m)
         ),
         wave_columns=np.minimum(g.tiles_n, np.where(slots >= per_group, g.tiles_n, np.ceil(slots / g.group_m))),
         footprint_bytes=footprint,
+        cold_a=reads_a / touches_a,
+        cold_b=reads_b / touches_b,
     )
 
 
@@ -108,7 +113,7 @@ def warm_share(footprint_bytes: FloatArray, side_bytes: float) -> FloatArray:
     return np.asarray(1 - _miss(footprint_bytes, side_bytes))
 
 
-def merged_share(shared: float, sharers: FloatArray) -> FloatArray:
+def merged_share(shared: FloatArray | float, sharers: FloatArray) -> FloatArray:
     """Share of an operand's L2->SM bytes left after merging: `shared` with many blocks that read it, 1 with one."""
     return np.asarray(shared + (1 - shared) / sharers)
 
