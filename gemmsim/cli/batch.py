@@ -1,0 +1,184 @@
+"""The batch contract: a CSV of problems and configurations in, the same rows with their predictions out.
+
+Rows that share GPU, family, dtype and L2 condition are predicted in one call. Whatever is malformed raises GemmsimError
+with file, row, line and column before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim import families
+from gemmsim.cli.options import TILE, family_and_dtype, parameter_name
+from gemmsim.conditions import DEFAULT_L2, l2_condition
+from gemmsim.errors import GemmsimError
+from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.model.demand import TERMS
+from gemmsim.model.predict import Prediction, predict
+from gemmsim.problem import IntArray
+from gemmsim.rows import Column, Index, Table, out_names
+
+#: columns of a batch that override the options of the same name
+OVERRIDES = ("gpu", "family", "dtype", "l2")
+SIZES = ("m", "n", "k")
+_NUMBERS = ("waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for rows whose columns do not say otherwise."""
+
+    gpu: str | None = None
+    family: str | None = None
+    dtype: str | None = None
+    l2: str | None = None
+    without: Sequence[str] = ()
+    calibration: str = "auto"
+    num_sms: int | None = None
+    facts: bool = True
+    terms: bool = True
+
+
+@dataclass
+class _Results:
+    """Output columns of a batch, filled group by group."""
+
+    rows: int
+    text: dict[str, list[str]] = field(default_factory=dict)
+    numbers: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def put(self, name: str, where: Index | None, values: Any) -> None:
+        if isinstance(values, list):
+            if where is None:
+                self.text[name] = values
+                return
+            column = self.text.setdefault(name, [""] * self.rows)
+            for i, value in zip(where.tolist(), values, strict=True):
+                column[i] = value
+            return
+        if where is None:
+            self.numbers[name] = values
+        else:
+            self.numbers.setdefault(name, np.empty(self.rows, values.dtype))[where] = values
+
+
+def result_names(terms: bool = True) -> list[str]:
+    """Columns of a prediction in a CSV, in their order."""
+    names = ["feasible", "reason", "time_s", "tflops", "bound_by", "blocks_per_sm", "limited_by", *_NUMBERS]
+    names += ["calibration", "extrapolated"]
+    return names + [f"{kind}_{term}_s" for kind in ("demand", "saved") if terms for term in TERMS]
+
+
+def predict_table(table: Table, options: Options) -> dict[str, Column]:
+    """Every input column as it was, then the predictions. Raises GemmsimError for a malformed cell or column."""
+    sources = _sources(table)
+    sizes = {name: _column(table, sources, name, None) for name in SIZES}
+    results = _Results(len(table))
+    for where in _groups(table):
+        _put(results, where, _group(table, sources, sizes, where, options))
+    names = result_names(options.terms)
+    answers: dict[str, Column] = {n: results.text[n] if n in results.text else results.numbers[n] for n in names}
+    given = out_names(table.columns, names)
+    return {given[name]: cells for name, cells in table.columns.items()} | answers
+
+
+def _sources(table: Table) -> dict[str, str]:
+    """Parameter or size -> the column it stands in, whose name may be Triton's or CUTLASS'."""
+    found: dict[str, str] = {}
+    for column in table.columns:
+        found.setdefault(column.lower() if column in ("M", "N", "K") else parameter_name(column), column)
+    return found | {column: column for column in table.columns}
+
+
+def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | None) -> IntArray:
+    if name not in sources:
+        needed = ", ".join((*SIZES, *TILE))
+        found = ", ".join(table.columns)
+        raise GemmsimError(f"{table.path}: no column {name}: expected {needed} and the family's other parameters, "
+                           f"found {found}")  # fmt: skip
+    return table.whole(sources[name], where)
+
+
+def _groups(table: Table) -> Iterator[Index | None]:
+    """Positions of the rows that share GPU, family, dtype and L2; None: all of them."""
+    columns = [table.columns[c] for c in OVERRIDES if c in table]
+    if not columns or all(len(set(c)) == 1 for c in columns):
+        yield None
+        return
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for i, key in enumerate(zip(*columns, strict=True)):
+        groups.setdefault(key, []).append(i)
+    for rows in groups.values():
+        yield np.asarray(rows, np.intp)
+
+
+def _group(
+    table: Table, sources: Mapping[str, str], sizes: Mapping[str, IntArray], where: Index | None, options: Options
+) -> Prediction:
+    first = 0 if where is None else int(where[0])
+    said, places = _said(table, first, options)
+    family, dtype = family_and_dtype(
+        said["family"], said["dtype"], family_at=places["family"], dtype_at=places["dtype"]
+    )
+    chip = _chip(said["gpu"], dtype, places)
+    l2 = DEFAULT_L2 if said["l2"] is None else l2_condition(said["l2"], where=places["l2"])
+    config: dict[str, object] = {
+        p.name: _column(table, sources, p.name, where)
+        for p in families.family(family).PARAMETERS
+        if p.name in sources or p.name in TILE
+    }
+    m, n, k = (x if where is None else x[where] for x in sizes.values())
+    facts = table.facts(where) if options.facts else None
+    return predict(
+        m, n, k, gpu=chip, dtype=dtype, family=family, config=config, facts=facts, l2=l2,
+        without=options.without, calibrated=options.calibration, num_sms=options.num_sms, terms=True,
+    )  # fmt: skip
+
+
+def _said(table: Table, row: int, options: Options) -> tuple[dict[str, str | None], dict[str, str]]:
+    """GPU, family, dtype and L2 of a row and where each was said: a filled cell goes before the option."""
+    said: dict[str, str | None] = {}
+    places: dict[str, str] = {}
+    for name in OVERRIDES:
+        cell = table.columns[name][row].strip() if name in table else ""
+        said[name] = cell or getattr(options, name)
+        places[name] = table.place(row, name) if cell or (name in table and said[name] is None) else f"--{name}"
+    return said, places
+
+
+def _chip(name: str | None, dtype: str, places: Mapping[str, str]) -> Gpu:
+    if name is None:
+        expected = "expected a GPU, here or as --gpu" if places["gpu"] != "--gpu" else "expected it, or a column gpu"
+        raise GemmsimError(f"{places['gpu']} is missing: {expected}")
+    try:
+        chip = load_gpu(name)
+    except GemmsimError as error:
+        raise GemmsimError(f"{places['gpu']}: {error}") from None
+    have = chip.arch.fma_per_clk_per_sm
+    if dtype not in have:
+        raise GemmsimError(f"{places['dtype']} is {dtype!r}: GPU {chip.name} has {', '.join(have)}")
+    return chip
+
+
+def _put(results: _Results, where: Index | None, p: Prediction) -> None:
+    feasible = p.feasible
+    blocks = [str(b) if ok else "" for b, ok in zip(p.blocks_per_sm.tolist(), feasible.tolist(), strict=True)]
+    columns: dict[str, Any] = {
+        "feasible": feasible, "reason": p.reasons, "time_s": p.time_s, "tflops": p.tflops, "bound_by": p.bound_by,
+        "blocks_per_sm": blocks, "limited_by": p.limited_by_names, **{name: getattr(p, name) for name in _NUMBERS},
+        "calibration": [p.calibration.name] * len(p), "extrapolated": _flags(p.extrapolated, feasible),
+        **{f"demand_{t}_s": v for t, v in p.demand.items()}, **{f"saved_{t}_s": v for t, v in p.saved.items()},
+    }  # fmt: skip
+    for name, values in columns.items():
+        results.put(name, where, values)
+
+
+def _flags(values: npt.NDArray[np.bool_], feasible: npt.NDArray[np.bool_]) -> list[str]:
+    """1 or 0; empty for rows that cannot launch."""
+    texts = np.where(feasible, np.where(values, "1", "0"), "")
+    return [str(text) for text in texts.tolist()]

@@ -1,0 +1,115 @@
+"""`gemmsim explain`: where the time of one configuration goes, what bounds it, and the one change that helps most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gemmsim.cli.options import (
+    Command,
+    condition,
+    configuration,
+    configuration_options,
+    dimensions,
+    family_and_dtype,
+    known_effects,
+    model_options,
+    number_option,
+    problem_argument,
+)
+from gemmsim.cli.tables import Column, emit, human, output_options, send
+from gemmsim.errors import GemmsimError
+
+if TYPE_CHECKING:
+    from gemmsim.rank import Explanation
+
+#: terms under this share of the time, alone and saved, are left out of the table
+_VISIBLE = 0.001
+#: terms that have no time of their own, only what they cost
+_NO_TIME = ("waves", "edge", "alignment", "power")
+
+
+@click.command(cls=Command)
+@problem_argument
+@configuration_options
+@model_options
+@output_options()
+def command(
+    mnk: Sequence[str], tile: str | None, parameters: Sequence[str], gpu: str | None, dtype: str | None,
+    family: str | None, l2: str | None, without: Sequence[str], calibration: str, num_sms: str | None,
+    format: str, out: str | None,
+) -> None:  # fmt: skip
+    """Where the time of one configuration goes, what bounds it, and the one change that helps most.
+
+    `alone` is what a term would take if nothing else took time; `saved` what the launch would gain if the term took
+    none. Overlapping terms hide each other, so that neither column adds up to the time.
+    """
+    m, n, k = dimensions(mnk)
+    sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
+    if gpu is None:
+        raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
+    name, kind = family_and_dtype(family, dtype)
+    asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
+    config = configuration(name, tile, parameters)
+    from gemmsim.rank import explain
+
+    found = explain(m, n, k, gpu=gpu, dtype=kind, family=name, config=config, calibrated=calibration,
+                    num_sms=sms, **asked)  # fmt: skip
+    if format == "json":
+        import json
+
+        send(json.dumps(_document(found), indent=2) + "\n", out)
+    elif format == "csv":
+        rows = [asdict(term) for term in found.terms]
+        emit(rows, [Column(key) for key in rows[0]], "csv", out)
+    else:
+        send("\n".join(_lines(found)) + "\n", out)
+
+
+def _document(found: Explanation) -> dict[str, Any]:
+    p = found.prediction
+    return {
+        "m": int(p.problem.m[0]), "n": int(p.problem.n[0]), "k": int(p.problem.k[0]), "dtype": p.problem.dtype,
+        "gpu": p.gpu.name, "sm_count": p.gpu.sm_count, "l2": p.l2, "family": p.config.family, "key": found.key,
+        "config": p.config.row(0), "time_s": float(p.time_s[0]), "tflops": float(p.tflops[0]),
+        "bound_by": p.bound_by[0], "terms": {t.name: asdict(t) for t in found.terms},
+        "sentences": list(found.sentences), "changes": [asdict(c) for c in found.changes],
+        "best": asdict(found.best) if found.best else None, "advice": found.advice,
+        "calibration": p.calibration.name, "extrapolated": bool(p.extrapolated[0]),
+    }  # fmt: skip
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    """What a person reads: the launch, its terms, sentences, the change that helps most."""
+    p = found.prediction
+    m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
+    yield f"{m} x {n} x {k} {p.problem.dtype} on {p.gpu.name}, {p.gpu.sm_count} SMs, L2 {p.l2}"
+    yield f"{p.config.family} {found.key}: {human(p.time_s[0], 's')}, {p.tflops[0]:.1f} TFLOP/s"
+    yield ""
+    yield f"{'term':10} {'alone':>11} {'':7} {'saved':>11}"
+    shown = [t for t in found.terms if max(t.demand_share, t.saved_share) >= _VISIBLE]
+    for t in sorted(shown, key=lambda t: (-t.saved_s, -t.demand_s)):
+        alone = f"{'-':>11} {'':7}" if t.name in _NO_TIME else f"{human(t.demand_s, 's'):>11} {t.demand_share:7.1%}"
+        yield f"{t.name:10} {alone} {human(t.saved_s, 's'):>11} {t.saved_share:7.1%}  {t.meaning}"
+    hidden = [t.name for t in found.terms if t not in shown]
+    if hidden:
+        yield f"nothing to speak of: {', '.join(hidden)}"
+    yield ""
+    yield from found.sentences
+    yield from _changes(found)
+    from gemmsim.cli.predict import calibration_text
+
+    yield f"calibration: {calibration_text(p)}{', extrapolated' if p.extrapolated[0] else ''}"
+
+
+def _changes(found: Explanation) -> Iterator[str]:
+    if found.best is None:
+        yield found.advice
+        return
+    yield f"what helps most: {found.advice}"
+    others = [c for c in found.changes[1:3] if c.gain_share > 0.01]
+    if others:
+        yield f"next: {'; '.join(f'{c.what} ({c.gain_share:.1%})' for c in others)}"

@@ -1,0 +1,210 @@
+"""What predict, rank and explain are asked with: shared options, M N K, a tile, parameters under the field's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from gemmsim import families
+from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS, l2_condition
+from gemmsim.config import _SHORT
+from gemmsim.errors import GemmsimError, unknown
+from gemmsim.problem import DTYPE_BYTES, MAX_DIMENSION, dtype_name
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+#: names of Triton and CUTLASS -> the field's
+PARAMETER_ALIASES: Mapping[str, str] = {
+    "block_size_m": "bm", "block_size_n": "bn", "block_size_k": "bk", "block_m": "bm", "block_n": "bn", "block_k": "bk",
+    "cta_m": "bm", "cta_n": "bn", "cta_k": "bk", "tile_m": "bm", "tile_n": "bn", "tile_k": "bk",
+    "group_size_m": "group_m", "stages": "num_stages", "warps": "num_warps",
+    "split_k_slices": "split_k", "thread_m": "tm", "thread_n": "tn",
+}  # fmt: skip
+TILE = ("bm", "bn", "bk")
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+class Command(click.Command):
+    """A command to which `-5` is a wrong number, not an unknown option."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"context_settings": _HELP, **settings})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse. Raises GemmsimError for a negative number where M, N or K stands."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            negative = [a for a in given if re.fullmatch(r"-[0-9.][0-9.eE]*", a)]
+            if negative and error.option_name.lstrip("-")[:1] in "0123456789.":
+                raise _no_dimension("M N K", negative[0]) from None
+            raise
+
+
+def problem_argument(command: _F) -> _F:
+    """The argument M N K (parameter `mnk`)."""
+    return click.argument("mnk", nargs=-1, metavar="M N K")(command)
+
+
+def model_options(command: _F) -> _F:
+    """Options of every prediction: gpu, dtype, family, l2, without, calibration, num_sms."""
+    for option in reversed(
+        (
+            click.option("--gpu", metavar="G", help="Name (h200_sxm), device string, or file (./mychip.yaml)."),
+            click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]"),
+            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's]"),
+            click.option(
+                "--l2", metavar="C", help=f"What the L2 holds at the start: {', '.join(L2_CONDITIONS)}.  "
+                f"[default: {DEFAULT_L2}]",
+            ),
+            click.option("--without", metavar="X", multiple=True, help="Let this effect cost nothing; repeatable."),
+            click.option(
+                "--calibration", metavar="FILE|none", default="auto",
+                help="Fitted coefficients.  [default: those shipped for the GPU and family, if any]",
+            ),
+            click.option("--num-sms", metavar="N", help="Use this many of the GPU's SMs.  [default: all]"),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def configuration_options(command: _F) -> _F:
+    """Options that say one configuration: tile, parameters."""
+    parameters = click.option(
+        "-p", "parameters", metavar="NAME=VALUE", multiple=True,
+        help="A parameter of the family, also under Triton's or CUTLASS' name; repeatable.  [default: the family's]",
+    )  # fmt: skip
+    tile = click.option(
+        "--tile", metavar="BMxBNxBK", help="Block tile, 128x128x64, or a whole configuration as rank prints it."
+    )
+    return tile(parameters(command))
+
+
+def dimensions(mnk: Sequence[str]) -> tuple[int, int, int]:
+    """M, N and K from the command line. Raises GemmsimError for another count or what is no size."""
+    if len(mnk) != 3:
+        raise GemmsimError(f"M N K: found {len(mnk)} values{_listed(mnk)}, expected three whole numbers")
+    m, n, k = (_dimension(name, text) for name, text in zip("MNK", mnk, strict=True))
+    return m, n, k
+
+
+def _listed(values: Sequence[str]) -> str:
+    return f" ({' '.join(values)})" if values else ""
+
+
+def _dimension(name: str, text: str) -> int:
+    value = whole_number(text)
+    if value is None or not 1 <= value <= MAX_DIMENSION:
+        raise _no_dimension(name, text)
+    return value
+
+
+def _no_dimension(name: str, text: str) -> GemmsimError:
+    return GemmsimError(f"{name} is {text!r}: expected a whole number from 1 to {MAX_DIMENSION}")
+
+
+def whole_number(text: str) -> int | None:
+    """The number if the text is one in plain digits, else None; 4,000 digits are more than any limit."""
+    return int(text[:30]) if re.fullmatch(r"[+-]?[0-9]+", text) else None
+
+
+def number_option(option: str, text: str | None, low: int, high: int, meaning: str = "") -> int | None:
+    """A whole number given to an option. Raises GemmsimError outside low to high."""
+    if text is None:
+        return None
+    value = whole_number(text)
+    if value is None or not low <= value <= high:
+        raise GemmsimError(f"{option} is {text!r}: expected a whole number from {low} to {high}{meaning}")
+    return value
+
+
+def family_and_dtype(
+    family: str | None, dtype: str | None, *, family_at: str = "--family", dtype_at: str = "--dtype"
+) -> tuple[str, str]:
+    """Both names, from either: a family's first dtype, a dtype's first family. Raises GemmsimError for an odd pair."""
+    name = _dtype(dtype, dtype_at)
+    if family is None:
+        family = "triton" if name is None else _family_for(name, dtype_at)
+    have = families.family(family, where=family_at).DTYPES
+    if name is not None and name not in have:
+        raise GemmsimError(f"{dtype_at} is {dtype!r}: family {family} has {', '.join(have)}")
+    return family, name or have[0]
+
+
+def _dtype(text: str | None, where: str) -> str | None:
+    try:
+        return None if text is None else dtype_name(text)
+    except GemmsimError:
+        raise unknown("dtype", str(text), DTYPE_BYTES, where=where) from None
+
+
+def _family_for(dtype: str, where: str) -> str:
+    have = families.families_for(dtype)
+    if not have:
+        all_ = "; ".join(f"{f} has {', '.join(families.family(f).DTYPES)}" for f in families.FAMILIES)
+        raise GemmsimError(f"{where} is {dtype!r}: no family has a kernel for it ({all_})")
+    return have[0]
+
+
+def condition(text: str | None) -> str:
+    """The L2 condition asked for, or the default. Raises GemmsimError for an unknown one."""
+    return DEFAULT_L2 if text is None else l2_condition(text, where="--l2")
+
+
+def known_effects(without: Sequence[str]) -> tuple[str, ...]:
+    """The effects to leave out. Raises GemmsimError for an unknown one."""
+    from gemmsim.model.demand import TERMS
+
+    for name in without:
+        if name not in TERMS:
+            raise unknown("effect", name, TERMS, where="--without")
+    return tuple(without)
+
+
+def parameter_name(text: str) -> str:
+    """The field's name of a parameter, from whichever is given."""
+    return PARAMETER_ALIASES.get(text.lower(), text)
+
+
+def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
+    """Every parameter of the family: from --tile, from -p, or its default. Raises GemmsimError for a wrong one."""
+    known = {p.name: p.default for p in families.family(family).PARAMETERS}
+    given: dict[str, int] = {} if tile is None else _tile(family, tile, list(known))
+    for text in parameters:
+        name, equals, value = text.partition("=")
+        if not equals:
+            name, value = list(known.items())[-1]  # type: ignore[assignment]
+            raise GemmsimError(f"-p is {text!r}: expected NAME=VALUE, such as {name}={value}")
+        name = parameter_name(name.strip())
+        if name not in known:
+            raise unknown(f"parameter of family {family}", name, known, where="-p")
+        if name in given:
+            raise GemmsimError(f"-p {text}: {name} is given twice, expected it once in --tile and -p together")
+        given[name] = _value(f"-p {name}", value.strip())
+    return known | given
+
+
+def _value(where: str, text: str) -> int:
+    value = whole_number(text)
+    if value is None or not 1 <= value <= MAX_DIMENSION:
+        raise GemmsimError(f"{where} is {text!r}: expected a whole number from 1 to {MAX_DIMENSION}")
+    return value
+
+
+def _tile(family: str, text: str, known: Sequence[str]) -> dict[str, int]:
+    """128x128x64, or all of a configuration: 128x128x64_w8s3g8 (what gemmsim.config.config_key writes)."""
+    sizes, _, rest = text.partition("_")
+    match = re.fullmatch(r"(\d{1,9})x(\d{1,9})x(\d{1,9})", sizes)
+    names = {_SHORT.get(p, p): p for p in known if p not in TILE}
+    letters = "|".join(sorted(names, key=len, reverse=True))
+    pairs = re.findall(rf"({letters})(\d{{1,9}})", rest)
+    spelled = "".join(f"{name}{value}" for name, value in pairs)
+    if not match or spelled != rest or len(dict(pairs)) != len(pairs):
+        example = f"128x128x64 or {family}'s whole configuration as gemmsim rank prints it"
+        raise GemmsimError(f"--tile is {text!r}: expected {example}")
+    numbers = dict(zip(TILE, map(str, match.groups()), strict=True)) | {names[n]: v for n, v in pairs}
+    return {name: _value(f"--tile {text}: {name}", value) for name, value in numbers.items()}

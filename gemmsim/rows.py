@@ -1,0 +1,373 @@
+"""CSV in and out, fast: every cell's text kept as it is, numbers read a column at a time, files that appear complete.
+
+Readers get a `Table`: columns in the file's order, as text. A wrong cell is named by its file, row (the first data row
+is row 1), line and column. Writers give columns; numeric arrays are written as the shortest text that reads back as the
+same number, NaN as an empty cell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim.errors import GemmsimError
+from gemmsim.problem import MAX_DIMENSION, FloatArray, IntArray
+
+Index = npt.NDArray[np.intp]
+#: a column to write: text, or numbers
+Column = Sequence[str] | npt.NDArray[Any]
+#: compiler fact -> the columns it may stand in, and what one unit of them is worth; the first that is there counts
+FACT_COLUMNS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "regs_per_thread": (("regs_per_thread", 1), ("regs", 1), ("registers", 1)),
+    "spill_bytes": (("spill_bytes", 1), ("spills", 4), ("stack_bytes", 1)),  # spills: Triton's count, of 4 B words
+    "smem_bytes": (("smem_bytes", 1),),
+}
+#: rows written at once
+_CHUNK = 16384
+#: level of .gz output: 3 is four times as fast as 9 and 10 % larger
+_GZIP_LEVEL = 3
+_PLAIN = re.compile(r"[0-9.eE+-]*")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV: column -> the text of its cells, in the file's order; `lines` holds the line on which each row ends."""
+
+    path: str
+    columns: Mapping[str, Sequence[str]]
+    lines: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def place(self, row: int, column: str = "") -> str:
+        """Where a row or a cell stands, for a message."""
+        where = f"{self.path}, row {row + 1} (line {self.lines[row]})"
+        return f"{where}, column {column}" if column else where
+
+    def text(self, column: str, rows: Index | None = None) -> Sequence[str]:
+        """The cells of a column as they stand in the file. Raises GemmsimError if there is no such column."""
+        if column not in self.columns:
+            raise GemmsimError(f"{self.path}: no column {column}: found {', '.join(self.columns)}")
+        cells = self.columns[column]
+        return cells if rows is None else [cells[i] for i in rows.tolist()]
+
+    def whole(self, column: str, rows: Index | None = None, *, low: int = 1, high: int = MAX_DIMENSION) -> IntArray:
+        """A column of whole numbers from low to high. Raises GemmsimError for any other cell."""
+        expected = f"a whole number from {low} to {high}"
+        values = self._parse(column, rows, blank_ok=False, expected=expected)
+        self._check(column, rows, (values >= low) & (values <= high) & (values == np.floor(values)), expected)
+        return values.astype(np.int64)
+
+    def number(
+        self, column: str, rows: Index | None = None, *, blank_ok: bool = False, low: float = 0, whole: bool = False
+    ) -> FloatArray:
+        """A column of finite numbers >= low; blank_ok: an empty cell or `nan` is NaN. Raises GemmsimError otherwise."""
+        expected = f"a {'whole ' * whole}number >= {low:g}{', or nothing' * blank_ok}"
+        values = self._parse(column, rows, blank_ok=blank_ok, expected=expected)
+        good = np.isfinite(values) & (values >= low)
+        if whole:
+            good &= values == np.floor(values)
+        self._check(column, rows, good | (np.isnan(values) & blank_ok), expected)
+        return values
+
+    def facts(self, rows: Index | None = None) -> dict[str, FloatArray]:
+        """Compiler facts that the columns hold, under whichever name: registers, spilled bytes, shared memory."""
+        found = {}
+        for fact, sources in FACT_COLUMNS.items():
+            for column, unit in sources:
+                if column in self:
+                    found[fact] = unit * self.number(column, rows, blank_ok=True, whole=True)
+                    break
+        return found
+
+    def _parse(self, column: str, rows: Index | None, *, blank_ok: bool, expected: str) -> FloatArray:
+        """Cells as float64, whatever their value. Raises GemmsimError for text that is no number."""
+        cells = self.text(column, rows)
+        fast = _fast_numbers(cells, blank_ok)
+        if fast is not None:
+            return fast
+        values = [_float(cell, blank_ok) for cell in cells]
+        bad = next((i for i, value in enumerate(values) if value is None), None)
+        if bad is not None:
+            self._refuse(column, rows, bad, expected)
+        return np.asarray(values, np.float64)
+
+    def _check(self, column: str, rows: Index | None, good: npt.NDArray[np.bool_], expected: str) -> None:
+        if not good.all():
+            self._refuse(column, rows, int(np.argmin(good)), expected)
+
+    def _refuse(self, column: str, rows: Index | None, position: int, expected: str) -> NoReturn:
+        row = position if rows is None else int(rows[position])
+        found = self.columns[column][row]
+        shown = found if len(found) <= 40 else f"{found[:40]}..."
+        raise GemmsimError(f"{self.place(row, column)} is {shown!r}: expected {expected}")
+
+
+def _fast_numbers(cells: Sequence[str], blank_ok: bool) -> FloatArray | None:
+    """Plain numbers by orjson, at half of what float() takes; None where a cell is anything else."""
+    import orjson
+
+    if not _PLAIN.fullmatch("".join(cells)):
+        return None
+    listed = ",".join([c or "null" for c in cells] if blank_ok else cells)
+    try:
+        return np.asarray(orjson.loads(f"[{listed}]"), np.float64)
+    except (orjson.JSONDecodeError, OverflowError):
+        return None
+
+
+def _float(cell: str, blank_ok: bool) -> float | None:
+    """A cell as a number; None if it is none. 1_000 and full-width digits are numbers to Python only."""
+    if blank_ok and not cell.strip():
+        return float("nan")
+    try:
+        return float(cell) if cell.isascii() and "_" not in cell else None
+    except ValueError:
+        return None
+
+
+def read_csv(path: str) -> Table:
+    """A .csv or .csv.gz in UTF-8, with a header. Raises GemmsimError for what is none, naming file and row."""
+    text = _decoded(path)
+    fast = _split(text)
+    if fast is not None:
+        header, columns = fast
+        lines: Sequence[int] = range(2, len(columns[0]) + 2)
+    else:
+        header, rows, lines = _records(path, text)
+        for mistake in _shape_mistakes(header, rows, lines):
+            raise GemmsimError(f"{path}{mistake}")
+        columns = list(zip(*rows, strict=True))
+    for name in header:
+        if header.count(name) > 1:
+            raise GemmsimError(f"{path}: column {name!r} is there twice")
+    return Table(path, dict(zip(header, columns, strict=True)), lines)
+
+
+def _split(text: str) -> tuple[list[str], Sequence[Sequence[str]]] | None:
+    """Header and columns of a file without quotes, empty lines or wrong rows, five times as fast as csv; else None."""
+    if '"' in text:
+        return None
+    text = text.replace("\r\n", "\n").removesuffix("\n")
+    header = text[: max(text.find("\n"), 0)].split(",")
+    width = len(header)
+    if "\r" in text or "\n\n" in text or width < 2:
+        return None
+    data = np.frombuffer(text.encode(), np.uint8)
+    marks = np.append(data[(data == 44) | (data == 10)], 10)  # commas and line feeds
+    rows, rest = divmod(len(marks), width)
+    if rest or rows < 2 or not np.array_equal(marks.reshape(rows, width) == 10, _last(rows, width)):
+        return None
+    cells = text.replace("\n", ",").split(",")
+    return header, [cells[i::width] for i in range(width, 2 * width)]
+
+
+def _last(rows: int, width: int) -> npt.NDArray[np.bool_]:
+    """Where a line feed belongs: behind the last cell of each row."""
+    return np.broadcast_to(np.arange(width) == width - 1, (rows, width))
+
+
+def _decoded(path: str) -> str:
+    import gzip
+    import zlib
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        if path.endswith(".gz"):
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        found = f"byte 0x{error.object[error.start]:02x} on line {line}"
+        raise GemmsimError(f"{path}: expected UTF-8 text, found {found}") from None
+    except gzip.BadGzipFile:
+        raise GemmsimError(f"{path}: expected gzip, as its name says, found other bytes") from None
+    except (EOFError, zlib.error) as error:
+        raise GemmsimError(f"{path}: expected a complete gzip file: {error}") from None
+    except OSError as error:
+        raise GemmsimError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _records(path: str, text: str) -> tuple[list[str], list[list[str]], Sequence[int]]:
+    """Header, rows and the line of each; empty lines are none."""
+    import csv
+    import io
+
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header: list[str] = next(reader, [])
+        first = reader.line_num + 1
+        return header, *_numbered(list(reader), first)
+    except csv.Error as error:
+        raise GemmsimError(f"{path}, line {reader.line_num}: expected CSV, found a broken cell: {error}") from None
+
+
+def _numbered(rows: list[list[str]], line: int) -> tuple[list[list[str]], list[int]]:
+    """The rows that are not empty and the line on which each ends: a cell may hold line breaks."""
+    kept, lines = [], []
+    for row in rows:
+        line += sum(cell.count("\n") for cell in row)
+        if row:
+            kept.append(row)
+            lines.append(line)
+        line += 1
+    return kept, lines
+
+
+def _shape_mistakes(header: list[str], rows: list[list[str]], lines: Sequence[int]) -> Iterator[str]:
+    if not header:
+        yield ": expected a header and rows, found an empty " + ("first line" if rows else "file")
+    if not rows:
+        yield ": expected rows below the header, found none"
+    width = len(header)
+    for i, row in enumerate(rows):
+        if len(row) != width:
+            yield f", row {i + 1} (line {lines[i]}): expected {width} cells, as in the header, found {len(row)}"
+
+
+def check_out(path: str, option: str = "--out") -> None:
+    """Refuse, before any work, an output file that cannot be: GemmsimError for a folder, or one in no folder."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise GemmsimError(f"{option} {path}: expected an existing folder, found none called {folder!r}")
+    if os.path.isdir(path):
+        raise GemmsimError(f"{option} {path}: expected the name of a file, found a folder")
+
+
+@contextlib.contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """A file to write bytes to that takes its name only once it is complete; what is no regular file is written as is.
+
+    Raises GemmsimError where it cannot be written; whatever goes wrong, nothing partial stays.
+    """
+    target = os.path.realpath(path)
+    try:
+        if os.path.exists(target) and not os.path.isfile(target):  # /dev/stdout, a pipe
+            with open(target, "wb") as file:
+                yield file
+            return
+        temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise GemmsimError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def write_csv(
+    path: str | None, columns: Mapping[str, Column], *, progress: Callable[[int], object] = lambda rows: None
+) -> None:
+    """Write columns of one length to a file (.gz if so named), complete or not at all; to stdout for None.
+
+    progress is told how many rows were written, some thousands at a time. Raises GemmsimError where the file cannot
+    be written.
+    """
+    if path is None:
+        sys.stdout.flush()
+        _write(getattr(sys.stdout, "buffer", None), columns, progress)
+        return
+    with whole_file(path) as file:
+        if not path.endswith(".gz"):
+            _write(file, columns, progress)
+            return
+        import gzip
+
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:
+            _write(packed, columns, progress)
+
+
+def _write(file: Any, columns: Mapping[str, Column], progress: Callable[[int], object]) -> None:
+    write = file.write if file is not None else lambda data: sys.stdout.write(data.decode())
+    for rows, data in csv_parts(columns):
+        write(data)
+        progress(rows)
+    if file is not None:
+        file.flush()
+
+
+def csv_parts(columns: Mapping[str, Column]) -> Iterator[tuple[int, bytes]]:
+    """The file in parts: rows of the part and its bytes, the header first. Lines end in a line feed."""
+    yield 0, (",".join(_quoted(list(columns))) + "\n").encode()
+    values = list(columns.values())
+    for start in range(0, len(values[0]), _CHUNK):
+        part = [column[start : start + _CHUNK] for column in values]
+        lines = map(",".join, zip(*_texts(part), strict=True))
+        yield len(part[0]), ("\n".join(lines) + "\n").encode()
+
+
+def _texts(part: Sequence[Column]) -> Iterator[Sequence[str]]:
+    """Cells as text, neighbouring arrays of numbers together: entry i is row i of one column or of several."""
+    numbers: list[npt.NDArray[Any]] = []
+    for column in part:
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
+            column = column.astype(np.uint8) if column.dtype.kind == "b" else column
+            if numbers and numbers[0].dtype != column.dtype:
+                yield _number_texts(numbers)
+                numbers = []
+            numbers.append(column)
+            continue
+        if numbers:
+            yield _number_texts(numbers)
+            numbers = []
+        yield _quoted(column)
+    if numbers:
+        yield _number_texts(numbers)
+
+
+def _number_texts(columns: Sequence[npt.NDArray[Any]]) -> Sequence[str]:
+    """Rows of numbers, joined by commas. orjson writes floats several times as fast as csv, and NaN as null."""
+    import orjson
+
+    block = np.ascontiguousarray(np.stack(columns, axis=1))
+    text = orjson.dumps(block, option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].decode()
+    return text.replace("null", "").split("],[")
+
+
+def _quoted(cells: Column) -> Sequence[str]:
+    """Cells of text, in quotes where CSV needs them."""
+    texts: Sequence[str] = cells if not isinstance(cells, np.ndarray) else [str(c) for c in cells.tolist()]
+    together = "\r".join(texts)
+    if together.count("\r") == max(len(texts) - 1, 0) and not any(c in together for c in ',"\n'):
+        return texts
+    return [_quote(text) for text in texts]
+
+
+def _quote(text: str) -> str:
+    if any(c in text for c in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def out_names(given: Iterable[str], results: Iterable[str]) -> dict[str, str]:
+    """Input column -> its name beside the results: `in_NAME` where a result has its name."""
+    columns, taken = list(given), {*results}
+    taken |= {name for name in columns if name not in taken}
+    names = {}
+    for column in columns:
+        name = column
+        if column in results:
+            while name in taken:
+                name = f"in_{name}"
+            taken.add(name)
+        names[column] = name
+    return names
