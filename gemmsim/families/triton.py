@@ -34,7 +34,7 @@ COPY_BYTES = 16
 PRIORS: Mapping[str, Prior] = {
     "load_latency": Prior(2.0, 1.0, 5.0),  # cp.async, its wait and a barrier
     "dram_latency": Prior(2.0, 0.3, 6.0),
-    "arrival": Prior(1.4, 0.3, 2.5),
+    "arrival": Prior(1.0, 0.4, 2.0),
     "load_batch_clk": Prior(50, 5, 300),  # ptxas loads in short batches, not all at once
     "async_write": Prior(0.75, 0.1, 1.5),
     "register_write": Prior(1.9, 0.5, 6.0),

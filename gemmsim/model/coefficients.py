@@ -12,7 +12,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
         "a round of global loads, from issue to usable data, its wait and barrier included",
     ),
     "dram_latency": (1.0, "DRAM less L2 latency", "what a round takes longer that finds its data in DRAM"),
-    "arrival": (0.0, "of tile bytes / 64 B a clock", "further latency of a tile's bytes through the SM's port"),
+    "arrival": (0.0, "of the computed clocks", "further latency of a tile's bytes at the rate of port or L2"),
     "load_batch_clk": (0.0, "clocks a load", "what each load adds to the latency when the block waits for its loads"),
     "async_load_clk": (0.0, "clocks a load", "the same while the block goes on"),
     "barrier_clk": (0.0, "clocks a warp", "the barriers of a k-step, for each warp that meets there"),

@@ -20,7 +20,7 @@ def fill(x: Case) -> Demand:
     tiles, k_steps = tiles_m * tiles_n, geometry.tiles(x.k, x.bk)
     dram = traffic.dram_traffic(_grid(x, tiles_m, tiles_n))
     read, write, writeback = _condition(x, dram)
-    l2_bytes, l2_weighted = _l2(x, dram, tiles_m, tiles_n, k_steps)
+    l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)
     math, waits = compute.math_clk(x)
     resident = np.minimum(x.blocks_per_sm, np.ceil(tiles / x.gpu.sm_count))
     spill, spill_lone = shared_memory.spill_clk(x, resident)
@@ -28,11 +28,11 @@ def fill(x: Case) -> Demand:
         tiles_m=tiles_m, tiles_n=tiles_n, tiles=tiles, k_steps=k_steps,
         useful_area=x.m * x.n / (tiles * x.bm * x.bn), useful_depth=x.k / (k_steps * x.bk),
         l2_read_bytes=l2_bytes, dram_read_bytes=read, dram_write_bytes=write, writeback_bytes=writeback,
-        l2_weighted_bytes=l2_weighted,
+        l2_weighted_bytes=l2_cost + x.m * x.n * x.element_bytes,
         math_clk=math, math_waits=waits,
         shared_clk=shared_memory.shared_clk(x), issue_clk=compute.issue_clk(x), integer_clk=compute.integer_clk(x),
         spill_clk=spill, spill_lone_clk=spill_lone, spill_adds=x.traits.path == WGMMA,
-        latency_clk=latency.latency_clk(x, dram.cold_a, dram.cold_b), arrival_clk=latency.arrival_clk(x),
+        latency_clk=latency.latency_clk(x, dram.cold_a, dram.cold_b), arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), tiles),
         fill_steps=x.traits.fill_steps, start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
         start_issue_clk=compute.start_issue_clk(x), epilogue_clk=compute.epilogue_clk(x),
         lone_factor=compute.few_warps(x),
@@ -67,9 +67,9 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
 
 
 def _l2(
-    x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray, k_steps: FloatArray
+    x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """L2->SM bytes of A and B after merging, and the same weighted by what they cost, with C's stores.
+    """L2->SM bytes of A and B after merging, and the same weighted by what they cost.
 
     Neighbouring blocks share the operand that does not change from one block id to the next: A along a row, B down a
     group. Short rows and narrow copies leave parts of sectors and requests unused.
@@ -85,7 +85,7 @@ def _l2(
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
     cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
-    return bytes_a + bytes_b, bytes_a * cost_a + bytes_b * cost_b + x.m * x.n * size
+    return bytes_a + bytes_b, bytes_a * cost_a + bytes_b * cost_b
 
 
 def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ import numpy as np
 from gemmsim.families.traits import WGMMA
 from gemmsim.hardware import Gpu
 from gemmsim.model.demand import Case
+from gemmsim.model.rates import l2_rate
 from gemmsim.problem import FloatArray
 
 #: bytes a clock that the port of one SM brings in
@@ -38,10 +39,15 @@ def latency_clk(x: Case, cold_a: FloatArray, cold_b: FloatArray) -> FloatArray:
     return np.asarray(rounds + each * t.loads + own + c["scalar_clk"] * t.scalar_loads)
 
 
-def arrival_clk(x: Case) -> FloatArray:
-    """Clocks a tile's bytes take through the SM's port once the first have come: 64 B a clock."""
-    bytes_ = (x.bm + x.bn) * x.bk * x.element_bytes
-    return np.asarray(x.c["arrival"] * bytes_ / PORT_BYTES_PER_CLK)
+def arrival_clk(x: Case, l2_step_bytes: FloatArray, tiles: FloatArray) -> FloatArray:
+    """Clocks that a k-step's bytes take once the first have come: through the SM's port, or at its share of the L2 rate.
+
+    l2_step_bytes: what a block takes from L2 a k-step, weighted as in the L2 term. The rate is shared by the SMs that
+    have a block: few SMs are limited by their ports (64 B a clock), all of an H200's by L2 (30 B a clock and SM).
+    """
+    tile_bytes = (x.bm + x.bn) * x.bk * x.element_bytes
+    share = x.c["l2_rate"] * l2_rate(x.gpu) / x.gpu.clock_hz / np.minimum(tiles, x.gpu.sm_count)
+    return np.asarray(x.c["arrival"] * np.maximum(tile_bytes / PORT_BYTES_PER_CLK, l2_step_bytes / share))
 
 
 def l2_latency_clk(gpu: Gpu) -> float:
