@@ -7,22 +7,20 @@ priors and are pulled to the prior's value with a weight small against the rows 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmsim import families
-from gemmsim.config import Config, Launch
 from gemmsim.errors import GemmsimError
 from gemmsim.families.traits import Prior
-from gemmsim.hardware import Gpu
+from gemmsim.measured import Measured
 from gemmsim.model import effects, solver
 from gemmsim.model.case import make_case
-from gemmsim.model.coefficients import complete
+from gemmsim.model.coefficients import COEFFICIENTS, complete
 from gemmsim.model.occupancy import blocks_per_sm
-from gemmsim.model.predict import with_facts
-from gemmsim.problem import FloatArray, Gemm
+from gemmsim.problem import FloatArray
 
 PRIOR_WEIGHT = 0.1
 #: residuals beyond this (10 %) count less and less
@@ -31,33 +29,6 @@ MAX_EVALUATIONS = 60
 #: rows needed for each free coefficient
 ROWS_PER_COEFFICIENT = 3
 Index = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Measured rows of one family, GPU, dtype and L2 condition. facts: compiler facts by name (may be empty)."""
-
-    problem: Gemm
-    config: Config
-    facts: Mapping[str, FloatArray]
-    time_s: FloatArray
-    gpu: Gpu
-    l2: str
-
-    def __len__(self) -> int:
-        return len(self.time_s)
-
-    def take(self, index: Index) -> Measured:
-        """The rows at these positions."""
-        p = self.problem
-        problem = Gemm(p.m[index], p.n[index], p.k[index], p.dtype)
-        facts = {name: column[index] for name, column in self.facts.items()}
-        return Measured(problem, self.config.take(index), facts, self.time_s[index], self.gpu, self.l2)
-
-    def launch(self) -> Launch:
-        """Launches with the facts where known."""
-        module = families.family(self.config.family)
-        return with_facts(module.launch(self.problem, self.config, self.gpu.arch), self.facts)
 
 
 @dataclass(frozen=True)
@@ -82,8 +53,6 @@ class Model:
 
     def time_s(self, values: Mapping[str, float]) -> FloatArray:
         """Seconds of each row with these coefficients."""
-        from dataclasses import replace
-
         case = replace(self._case, c=complete({**self._fixed, **values}))
         return solver.time_s(case, effects.fill(case))
 
@@ -121,22 +90,6 @@ def predicted_s(rows: Measured, values: Mapping[str, float]) -> FloatArray:
     return Model(rows).time_s(values)
 
 
-def groups(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """For each row the number of its distinct combination of the columns."""
-    _, inverse = np.unique(np.stack(list(columns), axis=1), axis=0, return_inverse=True)
-    return np.asarray(inverse.ravel(), np.int64)
-
-
-def configurations(rows: Measured) -> npt.NDArray[np.int64]:
-    """Number of each row's configuration."""
-    return groups(list(rows.config.values.values()))
-
-
-def shapes(rows: Measured) -> npt.NDArray[np.int64]:
-    """Number of each row's problem."""
-    return groups([rows.problem.m, rows.problem.n, rows.problem.k])
-
-
 def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -> tuple[Index, Index]:
     """Positions of rows to fit and rows to score: half of the configurations x half of the shapes, and the other halves.
 
@@ -145,9 +98,52 @@ def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -
     generator = np.random.default_rng(seed)
     fitted = scored = np.ones(len(rows), bool)
     for which in by:
-        ids = configurations(rows) if which == "config" else shapes(rows)
+        ids = rows.configurations if which == "config" else rows.shapes
         count = int(ids.max()) + 1
         chosen = np.zeros(count, bool)
         chosen[generator.permutation(count)[: (count + 1) // 2]] = True
         fitted, scored = fitted & chosen[ids], scored & ~chosen[ids]
     return np.flatnonzero(fitted), np.flatnonzero(scored)
+
+
+def document(rows: Measured, found: Fit, provenance: Mapping[str, object]) -> dict[str, object]:
+    """What a calibration file holds: coefficients with unit and meaning, the range they hold in, where they come from."""
+    p, family = rows.problem, families.family(rows.config.family)
+    columns = {"m": p.m, "n": p.n, "k": p.k, **rows.config.values}
+    return {
+        "gpu": rows.gpu.name,
+        "family": family.NAME,
+        "dtypes": [p.dtype],
+        "fitted": {
+            "rows": found.rows,
+            "l2": rows.l2,
+            "configurations": int(rows.configurations.max()) + 1,
+            "shapes": int(rows.shapes.max()) + 1,
+            "converged": found.converged,
+            "on_bound": list(found.on_bound),
+            **provenance,
+        },
+        "range": {name: [int(v.min()), int(v.max())] for name, v in columns.items()},
+        "coefficients": dict(found.values),
+    }
+
+
+def to_yaml(content: Mapping[str, object]) -> str:
+    """A calibration file, each coefficient with its unit and meaning beside it."""
+    import yaml
+
+    coefficients = content["coefficients"]
+    assert isinstance(coefficients, Mapping)
+    head = {k: v for k, v in content.items() if k != "coefficients"}
+    text = yaml.safe_dump(head, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    lines = [
+        f"  {name}: {float(v)!r}  # {COEFFICIENTS[name][1]}: {COEFFICIENTS[name][2]}"
+        for name, v in coefficients.items()
+    ]
+    return (
+        "# Fitted by `gemmsim calibrate`; regenerate rather than edit.\n"
+        + text
+        + "coefficients:\n"
+        + "\n".join(lines)
+        + "\n"
+    )

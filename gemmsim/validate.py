@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.problem import FloatArray
+from gemmsim.calibrate import fit, halves, predicted_s
+from gemmsim.measured import Measured, joined
+from gemmsim.problem import FloatArray, IntArray
 
+#: elements of a row stride that 16-byte accesses need with 2-byte elements
+ALIGNED = 8
 #: a shape with fewer configurations has no ranking to speak of
 LEAST_CONFIGURATIONS = 5
 TOP = (1, 5, 10)
@@ -76,3 +80,61 @@ def _rankings(
         order = np.argsort(p, kind="stable")
         regret.append([float(t[order[:n]].min() / t.min() - 1) for n in TOP])
     return rho, regret
+
+
+def shape_class(m: IntArray, n: IntArray, k: IntArray) -> npt.NDArray[np.str_]:
+    """skinny (M or N up to 64), deep (K 4 times both), shallow (K up to 256), small (all up to 2048), else large."""
+    small = np.maximum(np.maximum(m, n), k) <= 2048
+    classes = [np.minimum(m, n) <= 64, k >= 4 * np.maximum(m, n), k <= 256, small]
+    return np.select(classes, ["skinny", "deep", "shallow", "small"], "large")
+
+
+def slices(rows: Measured) -> dict[str, npt.NDArray[np.bool_]]:
+    """Rows by what makes them hard, then by class of shape; those without any row are left out."""
+    p = rows.problem
+    spills, aligned = rows.spills, (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0)
+    classes = shape_class(p.m, p.n, p.k)
+    parts = {
+        "all": np.ones(len(rows), bool),
+        "no spills, aligned": ~spills & aligned,
+        "spills": spills,
+        "unaligned N or K": ~aligned,
+    }
+    parts |= {f"shape: {name}": (classes == name) & ~spills & aligned for name in np.unique(classes)}
+    return {name: mask for name, mask in parts.items() if mask.any()}
+
+
+def score(rows: Measured, predicted_s: FloatArray) -> dict[str, Errors]:
+    """Errors of each slice."""
+    shapes = rows.shapes
+    return {name: errors(predicted_s[w], rows.time_s[w], shapes[w]) for name, w in slices(rows).items()}
+
+
+def held_out(
+    rows: Measured,
+    *,
+    seeds: int,
+    by: Sequence[str] = ("config", "shape"),
+    fit_with: Measured | None = None,
+    facts: bool = True,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> dict[str, Errors]:
+    """Errors of rows that were not fitted on: for each seed fit one half (and `fit_with`), score the other.
+
+    by: halves of configurations, of shapes or of both, when only new shapes with new configurations are scored. facts:
+    whether scoring uses compiler facts; fitting does, always. Slices are pooled over the seeds.
+    """
+    asked = rows if facts else rows.without_facts()
+    parts = slices(rows)
+    pooled: dict[str, list[tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]]] = {name: [] for name in parts}
+    for seed in progress(range(seeds)):
+        fitted, scored = halves(rows, seed, by)
+        train = rows.take(fitted)
+        values = fit(train if fit_with is None else joined([fit_with, train])).values
+        predicted = predicted_s(asked.take(scored), values)
+        shapes = rows.shapes + seed * len(rows)
+        for name, mask in parts.items():
+            w = mask[scored]
+            pooled[name].append((predicted[w], rows.time_s[scored][w], shapes[scored][w]))
+    joined_up = {name: [np.concatenate(x) for x in zip(*p, strict=True)] for name, p in pooled.items()}
+    return {name: errors(p, t, s) for name, (p, t, s) in joined_up.items() if len(t)}

@@ -1,0 +1,73 @@
+"""`gemmsim calibrate`: measured rows -> the coefficients of a family on a GPU, as a calibration file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from gemmsim import __version__
+from gemmsim.cli.options import Command
+from gemmsim.cli.tables import send
+from gemmsim.errors import GemmsimError
+from gemmsim.rows import check_out
+
+
+@click.command(cls=Command)
+@click.option("--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable.")
+@click.option("--gpu", metavar="G", help="The GPU, where the rows do not say.")
+@click.option("--family", metavar="F", help="The family, where the rows do not say.")
+@click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
+@click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
+@click.option("--kernel", metavar="FILE", help="Source of the measured kernel; its hash goes into the file.")
+@click.option("--seeds", metavar="N", type=click.IntRange(0, 100), default=3, show_default=True,
+              help="Held-out halves to score; the errors go into the file.")  # fmt: skip
+@click.option("--out", metavar="FILE", help="Write there instead of to stdout.")
+def command(
+    rows: Sequence[str], gpu: str | None, family: str | None, dtype: str | None, l2: str | None,
+    kernel: str | None, seeds: int, out: str | None,
+) -> None:  # fmt: skip
+    """Fit the coefficients of a family on a GPU to measured rows, with bounds, priors and a robust loss.
+
+    Put the file beside the GPU's own, as calibration/<gpu>.<family>.yaml, or give it as --calibration. It names its
+    rows, their conditions, the kernel's hash, the range it holds in and the errors of rows it was not fitted on.
+    """
+    if out:
+        check_out(out)
+    from gemmsim.calibrate import document, fit, to_yaml
+    from gemmsim.measured import joined, read_measured
+
+    measured = joined([read_measured(f, gpu=gpu, family=family, dtype=dtype, l2=l2) for f in rows])
+    found = fit(measured)
+    provenance: dict[str, object] = {"files": [_hashed(f) for f in rows]}
+    if kernel:
+        provenance["kernel"] = _hashed(kernel)
+    if seeds:
+        provenance["held_out"] = _scores(measured, seeds)
+    provenance["by"] = f"gemmsim {__version__}"
+    send(to_yaml(document(measured, found, provenance)), out)
+    for name in found.on_bound:
+        click.echo(f"gemmsim: {name} ended on its bound ({found.values[name]:g})", err=True)
+    if not found.converged:
+        click.echo("gemmsim: the fit did not converge within its evaluations", err=True)
+
+
+def _hashed(path: str) -> str:
+    try:
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise GemmsimError(f"{path}: {error.strerror}, expected a readable file") from None
+    return f"{Path(path).name} sha256:{digest[:16]}"
+
+
+def _scores(measured: object, seeds: int) -> Mapping[str, object]:
+    from gemmsim.measured import Measured
+    from gemmsim.validate import held_out
+
+    assert isinstance(measured, Measured)
+    figures = held_out(measured, seeds=seeds)["all"].columns()
+    return {"split": "half of configurations x half of shapes", "seeds": seeds} | {
+        name: round(float(v), 3) for name, v in figures.items() if name not in ("rows", "shapes")
+    }

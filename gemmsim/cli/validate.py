@@ -1,0 +1,114 @@
+"""`gemmsim validate`: predicted against measured rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from gemmsim.cli.options import Command
+from gemmsim.cli.tables import Column, emit, output_options
+from gemmsim.errors import GemmsimError, unknown
+
+SPLITS = ("config", "shape")
+#: what the same row differs by from one machine and hour to another (studies/h200/README.md)
+NOISE_PCT = {"fp32": 0.4, "bf16": 2.5}
+COLUMNS = (
+    Column("slice", "rows of"),
+    Column("rows", "rows"),
+    Column("shapes", "shapes"),
+    Column("mape_pct", "MAPE %"),
+    Column("median_pct", "median %"),
+    Column("p90_pct", "p90 %"),
+    Column("bias_pct", "bias %"),
+    Column("spearman", "Spearman"),
+    Column("top1_regret_pct", "top-1 regret %"),
+    Column("top5_regret_pct", "top-5 %"),
+    Column("top10_regret_pct", "top-10 %"),
+    Column("worst_top1_regret_pct", "worst top-1 %"),
+)
+
+
+@click.command(cls=Command)
+@click.option("--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable.")
+@click.option("--gpu", metavar="G", help="The GPU, where the rows do not say.")
+@click.option("--family", metavar="F", help="The family, where the rows do not say.")
+@click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
+@click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
+@click.option("--calibration", metavar="FILE|none", default="auto", help="Fitted coefficients.  [default: shipped]")
+@click.option("--no-facts", is_flag=True, help="Tile parameters alone: ignore the rows' compiler facts.")
+@click.option("--plain", is_flag=True, help="Only rows without spills whose N and K are multiples of 8.")
+@click.option("--split", metavar="config,shape", help="Fit one half of the configurations, of the shapes, or of both, "
+              "and score the other; without it the rows are scored with the calibration.")  # fmt: skip
+@click.option(
+    "--fit-with", metavar="FILE", multiple=True, help="With --split: rows that are always fitted, not scored."
+)
+@click.option("--seeds", metavar="N", type=click.IntRange(1, 1000), default=10, show_default=True, help="Splits.")
+@output_options()
+def command(
+    rows: Sequence[str], gpu: str | None, family: str | None, dtype: str | None, l2: str | None, calibration: str,
+    no_facts: bool, plain: bool, split: str | None, fit_with: Sequence[str], seeds: int, format: str, out: str | None,
+) -> None:  # fmt: skip
+    """Errors, rank correlation and regret of the model on measured rows, under the rows' own L2 condition.
+
+    Regret: how much slower the model's first pick (the best of its first 5, 10) is than the best measured
+    configuration of the same problem, mean over problems. Shipped rows are those the shipped calibration was fitted
+    on: `--split config,shape` scores configurations and problems that were not fitted on.
+    """
+    by = _split(split)
+    if fit_with and not by:
+        raise GemmsimError("--fit-with says what is fitted, and nothing is: expected --split beside it")
+    from gemmsim.measured import joined, read_measured
+
+    said: dict[str, Any] = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
+    measured = joined([read_measured(f, **said) for f in rows])
+    if plain:
+        p = measured.problem
+        measured = measured.take(~measured.spills & (p.n % 8 == 0) & (p.k % 8 == 0))
+    extra = joined([read_measured(f, **said) for f in fit_with]) if fit_with else None
+    found = _held_out(measured, by, extra, seeds, no_facts) if by else _shipped(measured, calibration, no_facts)
+    table = [{"slice": name, **_rounded(e.columns())} for name, e in found.items()]
+    emit(table, COLUMNS, format, out)
+    if format == "table" and not out:
+        noise = NOISE_PCT.get(measured.problem.dtype)
+        what = "tile parameters alone" if no_facts else "with compiler facts"
+        click.echo(
+            f"\n{measured.gpu.name}, {measured.config.family} {measured.problem.dtype}, {measured.l2}, {what}.",
+            nl=False,
+        )
+        click.echo(f" Noise floor from machine to machine: {noise} %." if noise else "")
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    parts = tuple(p for p in (text or "").split(",") if p)
+    for part in parts:
+        if part not in SPLITS:
+            raise unknown("split", part, SPLITS, where="--split")
+    if text is not None and not parts:
+        raise GemmsimError(f"--split is {text!r}: expected config, shape or config,shape")
+    return parts
+
+
+def _shipped(measured: Any, calibration: str, no_facts: bool) -> Any:
+    from gemmsim.calibrate import predicted_s
+    from gemmsim.model.calibration import find
+    from gemmsim.validate import score
+
+    asked = measured.without_facts() if no_facts else measured
+    fit = find(measured.gpu.name, measured.gpu.path, measured.config.family, calibration)
+    return score(measured, predicted_s(asked, fit.values))
+
+
+def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_facts: bool) -> Any:
+    from gemmsim.validate import held_out
+
+    def progress(steps: Iterable[int]) -> Iterable[int]:
+        with click.progressbar(list(steps), label="fitting", file=click.get_text_stream("stderr")) as bar:
+            yield from bar
+
+    return held_out(measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, progress=progress)
+
+
+def _rounded(columns: dict[str, float]) -> dict[str, Any]:
+    return {name: v if isinstance(v, int) else round(float(v), 3) for name, v in columns.items()}

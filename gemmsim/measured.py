@@ -1,0 +1,162 @@
+"""Measured rows as the model sees them: problems, configurations, compiler facts and times of one kernel on one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim import families
+from gemmsim.conditions import l2_condition
+from gemmsim.config import Config, Launch
+from gemmsim.errors import GemmsimError
+from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.model.predict import with_facts
+from gemmsim.problem import FloatArray, Gemm, dtype_name, gemm
+from gemmsim.rows import Table, read_csv
+
+#: a median over so many times the minimum was disturbed, and the minimum stands for it
+DISTURBED = 2.0
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measured rows of one family, GPU, dtype and L2 condition. facts: compiler facts by name (may be empty)."""
+
+    problem: Gemm
+    config: Config
+    facts: Mapping[str, FloatArray]
+    time_s: FloatArray
+    gpu: Gpu
+    l2: str
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def take(self, index: Index | npt.NDArray[np.bool_]) -> Measured:
+        """The rows at these positions, or where true."""
+        where = np.flatnonzero(index) if index.dtype == bool else np.asarray(index, np.intp)
+        p = self.problem
+        problem = replace(p, m=p.m[where], n=p.n[where], k=p.k[where])
+        facts = {name: column[where] for name, column in self.facts.items()}
+        return replace(self, problem=problem, config=self.config.take(where), facts=facts, time_s=self.time_s[where])
+
+    def without_facts(self) -> Measured:
+        """The same rows with tile parameters alone."""
+        return replace(self, facts={})
+
+    def launch(self) -> Launch:
+        """Launches, with the facts where known."""
+        module = families.family(self.config.family)
+        return with_facts(module.launch(self.problem, self.config, self.gpu.arch), self.facts)
+
+    @property
+    def spills(self) -> npt.NDArray[np.bool_]:
+        """Rows whose kernel spills registers, by the facts or else the estimate."""
+        return np.asarray(self.launch().spill_bytes > 0)
+
+    @property
+    def configurations(self) -> npt.NDArray[np.int64]:
+        """Number of each row's configuration."""
+        return groups(list(self.config.values.values()))
+
+    @property
+    def shapes(self) -> npt.NDArray[np.int64]:
+        """Number of each row's problem."""
+        return groups([self.problem.m, self.problem.n, self.problem.k])
+
+
+def groups(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """For each row the number of its distinct combination of the columns."""
+    _, inverse = np.unique(np.stack(list(columns), axis=1), axis=0, return_inverse=True)
+    return np.asarray(inverse.ravel(), np.int64)
+
+
+def joined(parts: Sequence[Measured]) -> Measured:
+    """Rows of several files as one. Raises GemmsimError if they are not of one GPU, family, dtype and condition."""
+    first = parts[0]
+    for other in parts[1:]:
+        for what, a, b in _identity(first, other):
+            if a != b:
+                raise GemmsimError(f"rows of {what} {a} and of {what} {b} are not mixed: give them one at a time")
+    if len(parts) == 1:
+        return first
+    names = set.intersection(*(set(p.facts) for p in parts))
+    m, n, k = (np.concatenate([getattr(p.problem, d) for p in parts]) for d in "mnk")
+    values = {c: np.concatenate([p.config[c] for p in parts]) for c in first.config.values}
+    return replace(
+        first,
+        problem=replace(first.problem, m=m, n=n, k=k),
+        config=Config(first.config.family, values),
+        facts={name: np.concatenate([p.facts[name] for p in parts]) for name in sorted(names)},
+        time_s=np.concatenate([p.time_s for p in parts]),
+    )
+
+
+def _identity(a: Measured, b: Measured) -> list[tuple[str, str, str]]:
+    return [
+        ("GPU", a.gpu.name, b.gpu.name),
+        ("family", a.config.family, b.config.family),
+        ("dtype", a.problem.dtype, b.problem.dtype),
+        ("L2 condition", a.l2, b.l2),
+    ]
+
+
+def read_measured(
+    path: str, *, gpu: str | None = None, family: str | None = None, dtype: str | None = None, l2: str | None = None
+) -> Measured:
+    """The timed rows of a CSV. Columns gpu, family, dtype and l2 say what they are; the arguments fill in for missing ones.
+
+    time_s, or median_s, is the time; a median over twice min_s was disturbed, and min_s stands for it. Rows with a
+    column status other than ok are left out. Raises GemmsimError for rows that differ in what they are, or hold no time.
+    """
+    table = read_csv(path)
+    said = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
+    what = {name: _one(table, name, given) for name, given in said.items()}
+    chip = load_gpu(what["gpu"])
+    dtype_ = dtype_name(what["dtype"])
+    families.check_dtype(what["family"], dtype_, where=path)
+    keep = _timed(table)
+    sizes = [table.whole(d, keep) for d in "mnk"]
+    known = [p.name for p in families.family(what["family"]).PARAMETERS if p.name in table]
+    config = families.config(what["family"], {p: table.whole(p, keep) for p in known}, len(keep))
+    return Measured(
+        gemm(*sizes, dtype_), config, table.facts(keep), _time(table, keep), chip, l2_condition(what["l2"], where=path)
+    )
+
+
+def _one(table: Table, name: str, given: str | None) -> str:
+    """What the rows are: the column's only value, else the argument."""
+    if name not in table:
+        if given is None:
+            raise GemmsimError(f"{table.path}: no column {name}: expected it, or --{name}")
+        return given
+    values = list(dict.fromkeys(table.text(name)))
+    if len(values) != 1:
+        raise GemmsimError(f"{table.path}: column {name} holds {', '.join(values[:4])}: expected one {name} a file")
+    if given is not None and given != values[0]:
+        raise GemmsimError(f"{table.path}: column {name} holds {values[0]}, and --{name} says {given}")
+    return values[0]
+
+
+def _timed(table: Table) -> Index:
+    if "status" not in table:
+        return np.arange(len(table))
+    return np.flatnonzero(np.asarray([s == "ok" for s in table.text("status")]))
+
+
+def _time(table: Table, keep: Index) -> FloatArray:
+    column = "time_s" if "time_s" in table else "median_s"
+    if column not in table:
+        raise GemmsimError(f"{table.path}: no column time_s or median_s: expected the measured time in seconds")
+    time = table.number(column, keep)
+    if not (time > 0).all():
+        row = int(keep[np.argmin(time > 0)])
+        raise GemmsimError(f"{table.place(row, column)} is 0: expected seconds > 0")
+    if column == "median_s" and "min_s" in table:
+        least = table.number("min_s", keep)
+        return np.where(time > DISTURBED * least, least, time)
+    return time
