@@ -9,8 +9,8 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "predict": "gemmsim.model.predict",
-    "rank": "gemmsim.rank",
-    "explain": "gemmsim.rank",
+    "rank": "gemmsim.ranking",
+    "explain": "gemmsim.explanation",
     "gemm": "gemmsim.problem",
     "Gemm": "gemmsim.problem",
     "Gpu": "gemmsim.hardware",

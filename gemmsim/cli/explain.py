@@ -24,7 +24,7 @@ from gemmsim.cli.tables import Column, emit, human, output_options, send
 from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
-    from gemmsim.rank import Explanation
+    from gemmsim.explanation import Explanation
 
 #: terms under this share of the time, alone and saved, are left out of the table
 _VISIBLE = 0.001
@@ -54,7 +54,7 @@ def command(
     name, kind = family_and_dtype(family, dtype)
     asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
     config = configuration(name, tile, parameters)
-    from gemmsim.rank import explain
+    from gemmsim.explanation import explain
 
     found = explain(m, n, k, gpu=gpu, dtype=kind, family=name, config=config, calibrated=calibration,
                     num_sms=sms, **asked)  # fmt: skip

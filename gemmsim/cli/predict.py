@@ -73,7 +73,7 @@ def command(
     p = predict(m, n, k, gpu=gpu, dtype=kind, family=name, config=config, l2=cache, without=effects,
                 calibrated=calibration, num_sms=sms, terms=True)  # fmt: skip
     if not p.feasible[0]:
-        from gemmsim.rank import check_feasible
+        from gemmsim.explanation import check_feasible
 
         check_feasible(p)
     if format in (None, "table"):
@@ -157,7 +157,8 @@ def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
     yield "configuration", f"{r['family']} {config_key(p.config.row(0))}"
     yield "time", human(r["time_s"], "s")
     share = f", {r['peak_fraction']:.1%} of the dense {r['dtype']} peak" if r["peak_fraction"] else ""
-    yield "rate", f"{r['tflops']:.1f} TFLOP/s{share}"
+    rate = r["tflops"]
+    yield "rate", f"{rate:.{1 if rate >= 10 else 3}f} TFLOP/s{share}"
     bound = r["bound_by"]
     yield "bound by", f"{bound}, {human(r[f'demand_{bound}_s'], 's')} alone"
     yield "blocks per SM", f"{r['blocks_per_sm']}, limited by {r['limited_by'].replace('_', ' ')}"
@@ -172,7 +173,7 @@ def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _spills(record: dict[str, Any]) -> str:
-    return f", {record['spill_bytes']:.0f} B of them spilled" if record["spill_bytes"] else ""
+    return f", {record['spill_bytes']:.0f} B a thread spilled" if record["spill_bytes"] else ""
 
 
 def calibration_text(p: Prediction) -> str:

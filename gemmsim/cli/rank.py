@@ -19,10 +19,11 @@ from gemmsim.cli.options import (
     problem_argument,
 )
 from gemmsim.cli.tables import Column, emit, output_options, send
-from gemmsim.errors import GemmsimError
+from gemmsim.errors import GemmsimError, unknown
+from gemmsim.families import FAMILIES
 
 if TYPE_CHECKING:
-    from gemmsim.rank import Entry, Ranking
+    from gemmsim.ranking import Entry, Ranking
 
 
 @click.command(cls=Command)
@@ -45,9 +46,11 @@ def command(
     if gpu is None:
         raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
     every = family in (None, "all")
+    if not every and family not in FAMILIES:
+        raise unknown("family", str(family), (*FAMILIES, "all"), where="--family")
     name, kind = family_and_dtype(None if every else family, dtype)
     asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
-    from gemmsim.rank import rank
+    from gemmsim.ranking import rank
 
     found = rank(m, n, k, gpu=gpu, dtype=kind, family="all" if every else name, top=shown,
                  calibrated=calibration, num_sms=sms, **asked)  # fmt: skip

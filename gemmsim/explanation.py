@@ -1,0 +1,241 @@
+"""Why a configuration takes its time, what would help most, and for one that cannot launch the nearest that can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsim import families
+from gemmsim.conditions import DEFAULT_L2
+from gemmsim.config import Config, config_key
+from gemmsim.errors import GemmsimError
+from gemmsim.hardware import Gpu
+from gemmsim.model.demand import TERMS
+from gemmsim.model.predict import Prediction, predict
+
+#: a change that gains less is not worth naming
+WORTH = 0.01
+#: elements that row strides are padded to
+PAD = 16
+#: what one step (a factor of two) in a parameter counts when configurations are compared; others count 1
+_STEP = {"num_stages": 0.5, "bm": 2.0, "bn": 2.0}
+#: term -> what it is, as `demand` and `saved` mean it
+MEANING: Mapping[str, str] = {
+    "math": "the multiply-adds themselves",
+    "shared": "shared-memory passes that feed the math",
+    "issue": "issue slots of the warps' instructions",
+    "integer": "address arithmetic on the half-rate integer pipe",
+    "spill": "registers spilled to local memory",
+    "latency": "waiting for loads that are on their way",
+    "fill": "starting blocks and filling their pipelines",
+    "epilogue": "converting and storing C",
+    "l2": "bytes from L2 to the SMs",
+    "dram": "bytes to and from DRAM",
+    "writeback": "dirty lines of somebody else written back",
+    "waves": "SMs idle in a partly filled wave",
+    "edge": "work outside M x N x K in the last tiles",
+    "alignment": "rows that cannot be loaded 16 B at a time, for their stride",
+    "power": "clock lowered by the power cap",
+    "launch": "the launch itself",
+}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of the time: what it would take alone, what the launch would gain with it free; shares of the time."""
+
+    name: str
+    demand_s: float
+    demand_share: float
+    saved_s: float
+    saved_share: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing changed, everything else kept: the time then, and what is gained (negative: lost)."""
+
+    what: str
+    time_s: float
+    gain_s: float
+    gain_share: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a configuration takes its time. `changes`: every single change, best first; `best` is the first worth it."""
+
+    prediction: Prediction
+    key: str
+    terms: tuple[Term, ...]
+    sentences: tuple[str, ...]
+    changes: tuple[Change, ...]
+    best: Change | None
+    advice: str
+
+
+def explain(
+    m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str = "bf16", family: str = "triton",
+    config: Mapping[str, int] | None = None, l2: str = DEFAULT_L2, calibrated: str = "auto",
+    num_sms: int | None = None, without: Iterable[str] = (),
+) -> Explanation:  # fmt: skip
+    """Where the time of one configuration goes, what bounds it, and the one change that helps most.
+
+    config: parameters (the rest are the family's defaults). The other options are `predict`'s. Raises GemmsimError for
+    wrong input, and for a configuration that cannot launch, with the nearest that can.
+    """
+    asked: dict[str, Any] = {
+        "dtype": dtype, "family": family, "l2": l2, "calibrated": calibrated, "without": tuple(without)
+    }  # fmt: skip
+    p = predict(m, n, k, gpu=gpu, config=config, num_sms=num_sms, terms=True, **asked)
+    check_feasible(p)
+    changes = _changes(p, asked)
+    best = changes[0] if changes and changes[0].gain_share > WORTH else None
+    return Explanation(p, config_key(p.config.row(0)), _terms(p), tuple(_sentences(p)), changes, best, _advice(best))
+
+
+def _terms(p: Prediction) -> tuple[Term, ...]:
+    time_s = float(p.time_s[0])
+    rows = ((t, float(p.demand[t][0]), float(p.saved[t][0])) for t in TERMS)
+    return tuple(Term(t, d, d / time_s, s, s / time_s, MEANING.get(t, "")) for t, d, s in rows)
+
+
+def _advice(best: Change | None) -> str:
+    if best is None:
+        return "no single change gains more than 1 %"
+    return f"{best.what}: {_time(best.time_s)}, {best.gain_share:.1%} less time"
+
+
+def _changes(p: Prediction, asked: Mapping[str, Any]) -> tuple[Change, ...]:
+    """Every single change that can launch, with its predicted time, best first."""
+    m, n, k = int(p.problem.m[0]), int(p.problem.n[0]), int(p.problem.k[0])
+    base, time_s = p.config.row(0), float(p.time_s[0])
+    whats, sizes, configs = [], [], []
+    for name, value in _neighbours(p.config.family, base):
+        whats.append(f"{name} {value} instead of {base[name]}")
+        sizes.append((m, n, k))
+        configs.append(base | {name: value})
+    for what, padded in _paddings(n, k):
+        whats.append(what)
+        sizes.append((m, *padded))
+        configs.append(base)
+    config = {name: np.asarray([c[name] for c in configs]) for name in base}
+    q = predict(*np.asarray(sizes).T, gpu=p.gpu, config=config, **asked)
+    found = [
+        Change(what, t, time_s - t, 1 - t / time_s)
+        for what, t in zip(whats, q.time_s.tolist(), strict=True)
+        if np.isfinite(t)
+    ]
+    return tuple(sorted(found, key=lambda c: c.time_s))
+
+
+def _neighbours(family: str, base: Mapping[str, int]) -> list[tuple[str, int]]:
+    parameters = families.family(family).PARAMETERS
+    return [(p.name, value) for p in parameters for value in p.choices if value != base[p.name]]
+
+
+def _paddings(n: int, k: int) -> list[tuple[str, tuple[int, int]]]:
+    """Row strides padded to PAD elements: N, K, or both, where they are not."""
+    up_n, up_k = -(-n // PAD) * PAD, -(-k // PAD) * PAD
+    pad_n, pad_k = f"N padded from {n} to {up_n}", f"K padded from {k} to {up_k}"
+    found = [(pad_n, (up_n, k))] if up_n > n else []
+    found += [(pad_k, (n, up_k))] if up_k > k else []
+    return [*found, (f"{pad_n} and {pad_k}", (up_n, up_k))] if len(found) == 2 else found
+
+
+def _sentences(p: Prediction) -> Iterable[str]:
+    """What bounds the launch, and what its shape costs: waves, edges, alignment, each with its own figure."""
+    time_s, bound = float(p.time_s[0]), p.bound_by[0]
+    alone, saved = float(p.demand[bound][0]), float(p.saved[bound][0])
+    yield (
+        f"bound by {bound} ({MEANING.get(bound, bound)}): alone {_time(alone)} of {_time(time_s)}; "
+        f"free, it would save {_cost(saved, time_s)}"
+    )
+    yield f"waves: {_waves(p)}: {_verdict(p, 'waves')}"
+    yield f"edge: {_edge(p)}: {_verdict(p, 'edge')}"
+    yield f"alignment: {_alignment(p)}: {_verdict(p, 'alignment')}"
+    costs = {t: float(p.saved[t][0]) / time_s for t in ("waves", "edge", "alignment")}
+    worst = max(costs, key=lambda t: costs[t])
+    rest = " and ".join(t for t in costs if costs[t] <= WORTH)
+    if costs[worst] > WORTH:
+        yield f"of its shape, {worst} costs most{f'; {rest} cost nothing to speak of' if rest else ''}"
+
+
+def _verdict(p: Prediction, term: str) -> str:
+    saved, time_s = float(p.saved[term][0]), float(p.time_s[0])
+    return f"costs {_cost(saved, time_s)}" if saved > 0.001 * time_s else "costs nothing"
+
+
+def _cost(saved_s: float, time_s: float) -> str:
+    return f"{_time(saved_s)} ({saved_s / time_s:.1%})"
+
+
+def _waves(p: Prediction) -> str:
+    """Tiles over the places for blocks: 1089 tiles = 8 full waves of 132 and a last one of 33."""
+    tiles_m, tiles_n = _tiles(p)
+    sms, blocks = p.gpu.sm_count, int(p.blocks_per_sm[0])
+    slots, tiles = sms * blocks, tiles_m * tiles_n
+    full, rest = divmod(tiles, slots)
+    places = f"{slots} blocks ({sms} SMs x {blocks})" if blocks > 1 else f"{sms} blocks, one an SM"
+    if not rest:
+        return f"{tiles} tiles are exactly {full} wave{'s' * (full > 1)} of {places}"
+    if not full:
+        return f"{tiles} tiles do not fill one wave of {places}"
+    return f"{tiles} tiles are {full} full wave{'s' * (full > 1)} of {places}, and a last one of {rest}"
+
+
+def _tiles(p: Prediction) -> tuple[int, int]:
+    config = p.config.row(0)
+    return -(-int(p.problem.m[0]) // config["bm"]), -(-int(p.problem.n[0]) // config["bn"])
+
+
+def _edge(p: Prediction) -> str:
+    config, (tiles_m, tiles_n) = p.config.row(0), _tiles(p)
+    m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
+    covered = (tiles_m * config["bm"], tiles_n * config["bn"], -(-k // config["bk"]) * config["bk"])
+    more = covered[0] * covered[1] * covered[2] / (m * n * k) - 1
+    if not more:
+        return f"{tiles_m} x {tiles_n} tiles cover {m} x {n} x {k} exactly"
+    return f"{tiles_m} x {tiles_n} tiles cover {' x '.join(map(str, covered))}, {more:.1%} more work than asked"
+
+
+def _alignment(p: Prediction) -> str:
+    sizes = {"N": int(p.problem.n[0]), "K": int(p.problem.k[0])}
+    odd = [f"{name} = {size}" for name, size in sizes.items() if size % PAD]
+    if not odd:
+        return f"N and K are multiples of {PAD}"
+    return f"{' and '.join(odd)} {'is' if len(odd) == 1 else 'are'} no multiple of {PAD}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f} us" if seconds < 1e-3 else f"{seconds * 1e3:.3f} ms"
+
+
+def check_feasible(p: Prediction) -> None:
+    """Raise GemmsimError if the first row cannot launch: why, and the nearest configurations that can."""
+    if p.feasible[0]:
+        return
+    key, near = config_key(p.config.row(0)), [config_key(c) for c in nearest(p)]
+    hint = f"nearest that {'fit' if len(near) > 1 else 'fits'}: {', '.join(near)}" if near else "none of its space fits"
+    raise GemmsimError(f"{p.config.family} {key} cannot launch on {p.gpu.name}: {p.reasons[0]}; {hint}")
+
+
+def nearest(p: Prediction, count: int = 3) -> list[dict[str, int]]:
+    """Configurations that can launch the first row's problem, nearest to its own first; of equally near, the fastest.
+
+    Distance: factors of two in each parameter, weighted so that stages go first and the tile's sides last.
+    """
+    family, base = p.config.family, p.config.row(0)
+    parameters = families.family(family).PARAMETERS
+    choices = [sorted({*q.choices, max(q.low, min(q.high, base[q.name]))}) for q in parameters]
+    grid = np.meshgrid(*(np.asarray(c, np.int64) for c in choices), indexing="ij")
+    space = Config(family, {q.name: g.ravel() for q, g in zip(parameters, grid, strict=True)})
+    m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
+    found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.dtype, family=family, config=space, l2=p.l2)
+    steps = [_STEP.get(name, 1) * np.abs(np.log2(v / base[name])) for name, v in space.values.items()]
+    order = np.lexsort((found.time_s, np.round(sum(steps), 9)))
+    return [space.row(int(i)) for i in order[found.feasible[order]][:count]]
