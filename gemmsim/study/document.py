@@ -1,4 +1,4 @@
-"""What a study's YAML may hold, checked strictly by pydantic; a mistake becomes file, key, what was found, what was expected."""
+"""What a study's YAML may hold, checked strictly by pydantic; a mistake says file, key, what was found and expected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from gemmsim.conditions import DEFAULT_L2
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import MAX_DIMENSION
 from gemmsim.yamlfile import read_yaml
@@ -78,7 +77,7 @@ class StudyDocument(_Strict):
     vary: Any = "space"
     measure: Literal["none", "recorded"] = "none"
     top: Annotated[int, Field(ge=1, le=1000)] = 5
-    l2: Literal["cold_clean", "cold_dirty", "warm"] = DEFAULT_L2
+    l2: Literal["cold_clean", "cold_dirty", "warm"] = "cold_clean"
 
 
 def read_document(path: Path) -> StudyDocument:
@@ -125,12 +124,14 @@ def _near(loc: tuple[int | str, ...]) -> str:
     return f": did you mean {near[0]}?" if near else f": expected {', '.join(names)}"
 
 
+_INNER: Mapping[str, type[BaseModel]] = {"workload": Workload, "model": ModelDims, "shapes": Shape}
+
+
 def _fields(loc: tuple[int | str, ...]) -> Mapping[str, Any]:
     """The keys that may stand at a place."""
     model: type[BaseModel] = StudyDocument
     for part in loc:
-        inner = {"workload": Workload, "model": ModelDims, "shapes": Shape}.get(str(part))
-        model = inner or model
+        model = _INNER.get(str(part), model)
     return model.model_fields
 
 
@@ -138,5 +139,3 @@ def show(found: object) -> str:
     """A found value, short."""
     text = repr(found)
     return text if len(text) <= 60 else text[:57] + "..."
-
-

@@ -145,7 +145,9 @@ def _works(document: StudyDocument) -> Iterator[Work]:
         raise GemmsimError(f"workload has {found} of model and shapes: expected exactly one of them")
     if shapes is not None:
         if tokens is not None:
-            raise GemmsimError("tokens is given with workload.shapes: expected it only with workload.model, whose M it is")
+            raise GemmsimError(
+                "tokens is given with workload.shapes: expected it only with workload.model, whose M it is"
+            )
         _once("workload.shapes: name", [s.name for s in shapes])
         yield from (Work(AS_GIVEN, s.name, s.m, s.n, s.k, s.count) for s in shapes)
     elif model is not None:
@@ -156,7 +158,7 @@ def _works(document: StudyDocument) -> Iterator[Work]:
 
 
 def transformer(model: ModelDims, variant: str, tokens: int) -> Iterator[Work]:
-    """GEMMs of a forward pass of a gated-MLP transformer with M = tokens; attention's own products are not among them."""
+    """GEMMs of a forward pass of a gated-MLP transformer with M = tokens; attention's own products are left out."""
     if model.head_dim is None and model.hidden % model.heads:
         raise GemmsimError(
             f"workload.model.heads is {model.heads}: expected a divisor of hidden = {model.hidden}, or head_dim"
@@ -218,6 +220,8 @@ def _grid(name: str, values: Any) -> Config:
             raise unknown(f"parameter of family {name}", str(parameter), known, where=f"vary.{name}")
         good = isinstance(choices, list) and choices and all(type(c) is int and 1 <= c < 2**31 for c in choices)
         if not good:
-            raise GemmsimError(f"vary.{name}.{parameter} is {choices!r}: expected a list of whole numbers, at least one")
+            raise GemmsimError(
+                f"vary.{name}.{parameter} is {choices!r}: expected a list of whole numbers, at least one"
+            )
     grid = np.meshgrid(*(np.asarray(c, np.int64) for c in values.values()), indexing="ij")
     return families.config(name, {p: g.ravel() for p, g in zip(values, grid, strict=True)})

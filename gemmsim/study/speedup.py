@@ -13,7 +13,8 @@ from gemmsim.study.plan import Study, Work
 
 #: a figure whose loss costs less than this is no reason
 LEAST_GAIN = 1.02
-UNCALIBRATED = "none"
+#: where coefficients come from: measured rows of the GPU, or physical defaults
+FITTED, DEFAULTS = "fitted", "defaults"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Speedup:
     old: str
     new_s: float
     old_s: float
-    calibrated: bool
+    basis: str  # FITTED or DEFAULTS
     factors: Mapping[str, float]  # figure -> how many times longer the newer takes with the older's
 
     @property
@@ -86,11 +87,11 @@ FIGURES: Mapping[str, Callable[[Gpu, Gpu], Gpu]] = {
 def speedups(study: Study, best_s: Callable[[Gpu, Work, str, str], float]) -> Iterator[Speedup]:
     """Each GPU against the one named before it, a variant and dtype at a time.
 
-    best_s(gpu, work, dtype, calibrated) is the time of the best configuration.
+    best_s(gpu, work, dtype, basis) is the time of the best configuration.
     """
     for old, new in zip(study.gpus, study.gpus[1:], strict=False):
         for dtype in study.dtypes:
-            kind = coefficients(study, dtype, new, old)
+            kind = basis(study, dtype, new, old)
             for variant in study.variants:
                 yield _speedup(study, variant, dtype, new, old, kind, best_s)
 
@@ -107,25 +108,25 @@ def _speedup(
     new_s = total(new)
     swapped = {name: swap(new, old) for name, swap in FIGURES.items()}
     factors = {name: total(gpu) / new_s if gpu != new else 1.0 for name, gpu in swapped.items()}
-    return Speedup(variant, dtype, new.name, old.name, new_s, total(old), kind != UNCALIBRATED, factors)
+    return Speedup(variant, dtype, new.name, old.name, new_s, total(old), kind, factors)
 
 
-def coefficients(study: Study, dtype: str, new: Gpu, old: Gpu) -> str:
-    """Fitted coefficients against physical defaults would compare fits, not chips: 'auto' only where both are fitted."""
+def basis(study: Study, dtype: str, new: Gpu, old: Gpu) -> str:
+    """FITTED only where both are: fitted coefficients against defaults would compare fits, not chips."""
     for family in [f for f, d in study.kernels if d == dtype]:
         for gpu in (new, old):
             if not predict(1, 1, 1, gpu=gpu, dtype=dtype, family=family).calibration.fitted:
-                return UNCALIBRATED
-    return "auto"
+                return DEFAULTS
+    return FITTED
 
 
-def best_time(study: Study, gpu: Gpu, work: Work, dtype: str, calibrated: str) -> float:
+def best_time(study: Study, gpu: Gpu, work: Work, dtype: str, basis: str) -> float:
     """Seconds of the fastest configuration of any family."""
     times = []
     for family in [f for f, d in study.kernels if d == dtype]:
         p = predict(
             work.m, work.n, work.k, gpu=gpu, dtype=dtype, family=family, config=study.spaces[family], l2=study.l2,
-            calibrated=calibrated,
+            calibrated="auto" if basis == FITTED else "none",
         )  # fmt: skip
         times.append(p.time_s[p.feasible])
     return float(min((t.min() for t in times if len(t)), default=np.nan))

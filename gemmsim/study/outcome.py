@@ -10,10 +10,12 @@ import numpy as np
 from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
+from gemmsim.model.calibration import UNCALIBRATED
 from gemmsim.model.predict import Prediction, predict
+from gemmsim.ranking import TIE
 from gemmsim.study.plan import Study, Work
-from gemmsim.study.recorded import Library, Recorded, library_times, recorded_rows
-from gemmsim.study.speedup import Speedup, best_time, speedups
+from gemmsim.study.recorded import Recorded, recorded_rows
+from gemmsim.study.speedup import DEFAULTS, FITTED, Speedup, best_time, speedups
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,17 @@ class Candidate:
     blocks_per_sm: int
     waves: float
     dram_bytes: float  # read and written
-    calibration: str
+    calibration: str  # the file's name, or `uncalibrated`
     extrapolated: bool
+    tied: bool  # with the one before or after it: times within gemmsim.ranking.TIE
     searched: int  # configurations that can launch
+
+    @property
+    def basis(self) -> str:
+        """Where the coefficients come from: fitted, extrapolated (fitted, asked outside their range) or defaults."""
+        if self.calibration == UNCALIBRATED:
+            return DEFAULTS
+        return "extrapolated" if self.extrapolated else FITTED
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,6 @@ class Outcome:
     candidates: tuple[Candidate, ...]
     speedups: tuple[Speedup, ...]
     recorded: tuple[Recorded, ...]
-    library: tuple[Library, ...]
 
     @property
     def picks(self) -> list[Candidate]:
@@ -80,11 +89,9 @@ def run(study: Study, progress: Callable[[int], object] = lambda step: None) -> 
     for gain in speedups(study, _remembered(study)):
         gains.append(gain)
         progress(1)
-    measured = study.measure == "recorded"
-    rows = recorded_rows(study.gpus) if measured else []
-    library = library_times(study.gpus) if measured else []
+    rows = recorded_rows(study.gpus) if study.measure == "recorded" else []
     progress(1)
-    return Outcome(study, tuple(candidates), tuple(gains), tuple(rows), tuple(library))
+    return Outcome(study, tuple(candidates), tuple(gains), tuple(rows))
 
 
 def _remembered(study: Study) -> Callable[[Gpu, Work, str, str], float]:
@@ -92,11 +99,11 @@ def _remembered(study: Study) -> Callable[[Gpu, Work, str, str], float]:
     known: dict[tuple[int, Work, str, str], float] = {}
     kept: list[Gpu] = []  # keeps the GPUs alive, so that their ids stay theirs
 
-    def best_s(gpu: Gpu, work: Work, dtype: str, calibrated: str) -> float:
-        key = (id(gpu), work, dtype, calibrated)
+    def best_s(gpu: Gpu, work: Work, dtype: str, basis: str) -> float:
+        key = (id(gpu), work, dtype, basis)
         if key not in known:
             kept.append(gpu)
-            known[key] = best_time(study, gpu, work, dtype, calibrated)
+            known[key] = best_time(study, gpu, work, dtype, basis)
         return known[key]
 
     return best_s
@@ -113,7 +120,8 @@ def shortlist(study: Study, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]
         found += [(float(p.time_s[i]), family, int(i)) for i in order if p.feasible[i]]
     if not found:
         raise GemmsimError(
-            f"no configuration of {', '.join(study.spaces)} fits GEMM {work.name} ({work.m}x{work.n}x{work.k}) on {gpu.name}"
+            f"no configuration of {', '.join(study.spaces)} fits GEMM {work.name} "
+            f"({work.m} x {work.n} x {work.k}) on {gpu.name}"
         )
     best = sorted(found)[: study.top]
     return list(_described(study, gpu, work, dtype, best, searched))
@@ -122,7 +130,9 @@ def shortlist(study: Study, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]
 def _described(
     study: Study, gpu: Gpu, work: Work, dtype: str, best: list[tuple[float, str, int]], searched: int
 ) -> Iterator[Candidate]:
-    for rank, (_, family, i) in enumerate(best, 1):
+    times = [time_s for time_s, _, _ in best]
+    for rank, (time_s, family, i) in enumerate(best, 1):
+        tied = sum(abs(t / time_s - 1) < TIE for t in times) > 1
         config = study.spaces[family].take(np.asarray([i]))
         p = _predict(study, gpu, work, dtype, family, config, terms=True)
         rate, peak = float(p.tflops[0]) * 1e12, gpu.peak_flops(dtype)
@@ -130,13 +140,12 @@ def _described(
             work.variant, work.name, work.m, work.n, work.k, work.count, gpu.name, dtype, rank, family,
             config_key(config.row(0)), float(p.time_s[0]), rate, rate / peak if peak else float("nan"),
             p.bound_by[0], int(p.blocks_per_sm[0]), float(p.waves[0]),
-            float(p.dram_read_bytes[0] + p.dram_write_bytes[0]), p.calibration.name, bool(p.extrapolated[0]), searched,
+            float(p.dram_read_bytes[0] + p.dram_write_bytes[0]), p.calibration.name, bool(p.extrapolated[0]), tied,
+            searched,
         )  # fmt: skip
 
 
 def _predict(
     study: Study, gpu: Gpu, work: Work, dtype: str, family: str, config: Config, terms: bool = False
 ) -> Prediction:
-    return predict(
-        work.m, work.n, work.k, gpu=gpu, dtype=dtype, family=family, config=config, l2=study.l2, terms=terms
-    )
+    return predict(work.m, work.n, work.k, gpu=gpu, dtype=dtype, family=family, config=config, l2=study.l2, terms=terms)

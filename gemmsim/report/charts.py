@@ -1,0 +1,194 @@
+"""The charts of a report: each a function of one or two tables of `numbers`, giving an Altair chart.
+
+One look for all of them (`finish`): page.css recolours them on dark, so the colours here are those on white.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import altair as alt
+from altair.utils.schemapi import debug_mode
+
+from gemmsim.report.numbers import Table
+
+#: what a chart function gives
+Chart = alt.LayerChart | alt.FacetChart
+#: Okabe and Ito's palette, told apart by colour-blind readers; page.css maps each to a lighter one on dark
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+INK = "#1f2328"
+MUTED = "#59636e"
+GRID = "#d1d9e0"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+#: shaded in a chart of predicted against measured
+BAND = 0.10
+BAR_HEIGHT = 16
+
+
+def predicted_against_measured(points: Table) -> Chart:
+    """Predicted against measured time on log axes, coloured by kernel, with the diagonal and a band of 10 %."""
+    rows = _compared(points)
+    low, high = _span([r[key] for r in rows for key in ("measured_us", "predicted_us")])
+    x = alt.X("measured_us:Q", title="measured time, us", scale=_log(low, high), axis=_log_axis(low, high))
+    y = alt.Y("predicted_us:Q", title="predicted time, us", scale=_log(low, high), axis=_log_axis(low, high))
+    band = alt.Chart(_data([{"x": v, "low": (1 - BAND) * v, "high": (1 + BAND) * v} for v in (low, high)]))
+    shade = band.mark_area(color=MUTED, opacity=0.18, clip=True).encode(
+        x=alt.X("x:Q", scale=_log(low, high)), y=alt.Y("low:Q", scale=_log(low, high)), y2="high:Q"
+    )
+    line = alt.Chart(_data([{"x": v} for v in (low, high)])).mark_line(color=MUTED, strokeWidth=1, clip=True)
+    diagonal = line.encode(x=alt.X("x:Q", scale=_log(low, high)), y=alt.Y("x:Q", scale=_log(low, high)))
+    return finish(alt.layer(shade, diagonal, _cloud(rows, x, y)), height=400)
+
+
+def ratio_against_time(points: Table) -> Chart:
+    """Predicted over measured against measured time: what the log-log chart is too coarse to show."""
+    rows = _compared(points)
+    low, high = _span([r["measured_us"] for r in rows])
+    bottom, top = _span([r["ratio"] for r in rows] + [1 - BAND, 1 + BAND])
+    ratio = _log(bottom, top)
+    x = alt.X("measured_us:Q", title="measured time, us", scale=_log(low, high), axis=_log_axis(low, high))
+    values = [v for v in (0.25, 0.5, 0.7, 0.9, 1, 1.1, 1.4, 2, 4) if bottom <= v <= top]
+    y = alt.Y(
+        "ratio:Q", title="predicted / measured", scale=ratio, axis=alt.Axis(values=values, format="~g", ticks=False)
+    )
+    ends = alt.Chart(_data([{"x": v, "low": 1 - BAND, "high": 1 + BAND, "one": 1} for v in (low, high)]))
+    at = alt.X("x:Q", scale=_log(low, high))
+    shade = ends.mark_area(color=MUTED, opacity=0.18, clip=True).encode(
+        x=at, y=alt.Y("low:Q", scale=ratio), y2="high:Q"
+    )
+    line = ends.mark_line(color=MUTED, strokeWidth=1).encode(x=at, y=alt.Y("one:Q", scale=ratio))
+    return finish(alt.layer(shade, line, _cloud(rows, x, y)), height=300)
+
+
+def _compared(points: Table) -> list[dict[str, Any]]:
+    """Rows with a prediction; in the order of their time, so that no kernel hides the other."""
+    rows = [
+        {"kernel": r["kernel"], "size": r["size"], "tile": r["config"], "measured_us": 1e6 * r["measured_s"],
+         "predicted_us": 1e6 * r["predicted_s"], "ratio": r["predicted_s"] / r["measured_s"]}
+        for r in points.rows() if r["predicted_s"] == r["predicted_s"]
+    ]  # fmt: skip
+    return sorted(rows, key=lambda r: r["measured_us"])
+
+
+def _cloud(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
+    dots = alt.Chart(_data(rows)).mark_point(filled=True, size=14, opacity=0.45)
+    names = sorted({r["kernel"] for r in rows})
+    cloud: alt.Chart = dots.encode(
+        x=x, y=y, color=_colour("kernel", names), shape=alt.Shape("kernel:N", legend=None),
+        tooltip=_tips(("kernel", ""), ("size", ""), ("tile", ""), ("measured_us", ",.1f"), ("predicted_us", ",.1f"),
+                      ("ratio", ".3f")),
+    )  # fmt: skip
+    return cloud
+
+
+def time_bars(picks: Table) -> Chart:
+    """Predicted time of one launch of each GEMM, a bar a GPU."""
+    longest = max(picks.data["time_s"])
+    unit, scale = ("ms", 1e3) if longest >= 1e-3 else ("us", 1e6)
+    rows = [
+        {"gemm": r["gemm"], "size": r["size"], "gpu": r["gpu"], "tile": r["config"], "bound": r["bound_by"],
+         "time": scale * r["time_s"], "tflops": r["flops_per_s"] / 1e12}
+        for r in picks.rows()
+    ]  # fmt: skip
+    gpus = list(dict.fromkeys(r["gpu"] for r in rows))
+    base = alt.Chart(_data(rows)).encode(
+        y=alt.Y("gemm:N", sort=None, title=None, axis=alt.Axis(labelLimit=90, ticks=False, domain=False)),
+        yOffset=alt.YOffset("gpu:N", sort=gpus, scale=alt.Scale(paddingInner=0.08)),
+        x=alt.X("time:Q", title=f"predicted time of one launch, {unit}", axis=alt.Axis(tickCount=5, grid=True),
+                scale=alt.Scale(domain=[0, 1.16 * longest * scale], nice=False)),
+    )  # fmt: skip
+    tips = _tips(
+        ("gemm", ""), ("size", ""), ("gpu", ""), ("tile", ""), ("time", ",.3f"), ("tflops", ",.1f"), ("bound", "")
+    )
+    bars = base.mark_bar().encode(color=_colour("gpu", gpus), tooltip=tips)
+    digits = ".2f" if unit == "ms" else ".1f"
+    text = base.mark_text(align="left", dx=4, fontSize=11, color=INK).encode(text=alt.Text("time:Q", format=digits))
+    gemms = len({r["gemm"] for r in rows})
+    return finish(alt.layer(bars, text), height=gemms * (len(gpus) * BAR_HEIGHT + 10))
+
+
+def roofline(picks: Table, roofs: Table) -> Chart:
+    """Rate of each pick against its FLOP per byte of DRAM traffic, under each GPU's dense peak and memory bandwidth."""
+    rows = [
+        {"gemm": f"{r['gemm']}, {r['variant']}", "gpu": r["gpu"], "tile": r["config"], "variant": r["variant"],
+         "intensity": r["flops_per_s"] * r["time_s"] / r["dram_bytes"], "tflops": r["flops_per_s"] / 1e12}
+        for r in picks.rows()
+    ]  # fmt: skip
+    low, high = _span([r["intensity"] for r in rows] + list(roofs.data["ridge"]))
+    lines = [
+        {"gpu": r["gpu"], "intensity": x, "tflops": min(x * r["dram_bytes_per_s"], r["peak_flops_per_s"]) / 1e12}
+        for r in roofs.rows() for x in (low, r["ridge"], high)
+    ]  # fmt: skip
+    floor, top = _span([r["tflops"] for r in (*rows, *lines)])
+    gpus = list(roofs.data["gpu"])
+    x = alt.X("intensity:Q", title="FLOP per byte of DRAM traffic", scale=_log(low, high), axis=_log_axis(low, high))
+    y = alt.Y("tflops:Q", title="TFLOP/s", scale=_log(floor, top), axis=_log_axis(floor, top))
+    roof = alt.Chart(_data(lines)).mark_line(strokeWidth=1.5).encode(x=x, y=y, color=_colour("gpu", gpus))
+    tips = _tips(("gemm", ""), ("gpu", ""), ("tile", ""), ("intensity", ",.0f"), ("tflops", ",.1f"))
+    dots = alt.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=0.85)
+    marks = dots.encode(
+        x=x,
+        y=y,
+        color=_colour("gpu", gpus),
+        shape=alt.Shape("variant:N", legend=_legend("bottom", symbolFillColor=MUTED, symbolStrokeColor=MUTED)),
+        tooltip=tips,
+    )
+    return finish(alt.layer(roof, marks), height=380)
+
+
+def finish(chart: Chart, height: int) -> Chart:
+    """The look of every chart: as wide as its place, transparent, readable type, quiet grid."""
+    text: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "labelColor": MUTED, "titleColor": INK}
+    quiet: dict[str, Any] = {"gridColor": GRID, "domainColor": GRID, "tickColor": GRID, "titleFontWeight": "normal"}
+    legend = alt.LegendConfig(**text, titleFontWeight="normal", symbolOpacity=1)
+    sized = chart.properties(width="container", height=height, background="transparent")
+    view, axis = alt.ViewConfig(stroke=None), alt.AxisConfig(**text, **quiet)
+    drawn: Chart = sized.configure(font=FONT, view=view, axis=axis, legend=legend)
+    return drawn
+
+
+def _data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Rows as the chart's own data, not checked one by one against Altair's schema, which takes a second for 3,000."""
+    with debug_mode(False):
+        return alt.InlineData(values=[_rounded(row) for row in rows])
+
+
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Six digits are enough to draw and halve the page."""
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()}
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """A log axis that leaves a little room on both sides."""
+    return (min(values) / 1.25, max(values) * 1.25) if values else (1.0, 10.0)
+
+
+def _log(low: float, high: float) -> alt.Scale:
+    return alt.Scale(type="log", domain=[float(f"{low:.4g}"), float(f"{high:.4g}")], nice=False)
+
+
+def _log_axis(low: float, high: float) -> alt.Axis:
+    """Lines and labels at powers of ten; at 2 and 5 between them where there are few."""
+    powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    steps = (1, 2, 5) if math.log10(high / low) < 2.5 else (1,)
+    values = [p * s for p in powers for s in steps if low <= p * s <= high]
+    return alt.Axis(values=values, format=",~r", ticks=False)
+
+
+def _colour(field: str, names: Sequence[str]) -> alt.Color:
+    known = list(dict.fromkeys(names))
+    colours = [PALETTE[i % len(PALETTE)] for i in range(len(known))]
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=known, range=colours), legend=_legend())
+
+
+def _legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:
+    return alt.Legend(orient=orient, title=None, columns=3, labelLimit=160, columnPadding=8, **more)
+
+
+def _tips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip(f"{name}:Q", format=form, title=name.replace("_", " ")) if form else alt.Tooltip(f"{name}:N")
+        for name, form in fields
+    ]

@@ -1,0 +1,342 @@
+"""The tables of a report: plain columns in SI units that a test, a chart, a CSV and the page all read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsim.ranking import cublas
+from gemmsim.report.units import human
+from gemmsim.study import Outcome, Study, Work
+from gemmsim.study.outcome import Candidate
+from gemmsim.study.recorded import Recorded
+from gemmsim.study.speedup import DEFAULTS
+from gemmsim.validate import score
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: `key` of the data, `title` and `unit` for people (gemmsim.report.units)."""
+
+    key: str
+    title: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one length. `data` may hold more columns than are shown: charts and CSV have them all."""
+
+    name: str
+    title: str
+    shown: tuple[Column, ...]
+    data: Mapping[str, Sequence[Any]]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(self.data.values()), ()))
+
+    def numeric(self, key: str) -> bool:
+        """Whether every value of a column that is there is a number."""
+        there = [v for v in self.data[key] if v is not None]
+        return bool(there) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in there)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A mapping a row, plain Python values."""
+        names = list(self.data)
+        return [dict(zip(names, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
+
+    def text(self) -> list[list[str]]:
+        """The shown cells as people read them, a list a row."""
+        return [[human(row[c.key], c.unit) for c in self.shown] for row in self.rows()]
+
+
+def table(name: str, title: str, shown: Iterable[Column], rows: Sequence[Mapping[str, Any]], *notes: str) -> Table:
+    """A Table from rows that share their keys."""
+    columns = tuple(shown)
+    keys = list(rows[0]) if rows else [c.key for c in columns]
+    return Table(name, title, columns, {k: [row[k] for row in rows] for k in keys}, notes)
+
+
+_PICKS = (
+    Column("gpu", "GPU"),
+    Column("gemm", "GEMM"),
+    Column("nk", "N x K"),
+    Column("config", "tile"),
+    Column("time_s", "time", "s"),
+    Column("flops_per_s", "TFLOP/s", "tera"),
+    Column("peak_share", "of peak", "1"),
+    Column("bound_by", "bound"),
+    Column("basis", "basis"),
+)
+
+
+def all_picks(outcome: Outcome) -> Table:
+    """The fastest predicted configuration of each GEMM on each GPU, every variant."""
+    shown = (Column("variant", "variant"), *_picked(outcome.study))
+    picked = [c for variant in outcome.study.variants for c in outcome.picks if c.variant == variant]
+    return table("picks", "Picks", shown, [_pick(c) for c in picked], *_bases(outcome))
+
+
+def picks(outcome: Outcome, variant: str) -> Table:
+    """The fastest predicted configuration of each GEMM on each GPU."""
+    rows = [_pick(c) for c in outcome.picks if c.variant == variant]
+    return table(f"picks_{slug(variant)}", f"Picks: {label(outcome.study, variant)}", _picked(outcome.study), rows)
+
+
+def _bases(outcome: Outcome) -> list[str]:
+    """What `basis` means for the GPUs at hand."""
+    names = {
+        b: ", ".join(dict.fromkeys(c.gpu for c in outcome.picks if c.basis == b)) for b in (DEFAULTS, "extrapolated")
+    }
+    notes = []
+    if names[DEFAULTS]:
+        notes.append(
+            f"{names[DEFAULTS]}: uncalibrated. No rows were measured there; physical defaults are scaled from the "
+            "chip's own figures."
+        )
+    if names["extrapolated"]:
+        notes.append(f"{names['extrapolated']}: extrapolated where M, N, K or the tile lies outside the fitted rows.")
+    return notes
+
+
+def shortlist(outcome: Outcome) -> Table:
+    """Every candidate: the picks and those after them."""
+    shown = (Column("variant", "variant"), Column("rank", "rank"), *_picked(outcome.study), Column("tied", "tied"))
+    return table(
+        "shortlist", f"First {outcome.study.top} a GEMM and GPU", shown, [_pick(c) for c in outcome.candidates]
+    )
+
+
+def _picked(study: Study) -> list[Column]:
+    """Family and dtype only where there is more than one."""
+    kernels = [Column("family", "kernel")] if len(study.spaces) > 1 else []
+    dtypes = [Column("dtype", "dtype")] if len(study.dtypes) > 1 else []
+    return [*_PICKS[:3], *dtypes, *kernels, *_PICKS[3:]]
+
+
+def _pick(c: Candidate) -> dict[str, Any]:
+    return {
+        "variant": c.variant, "gemm": c.gemm, "m": c.m, "n": c.n, "k": c.k, "size": f"{c.m} x {c.n} x {c.k}",
+        "nk": f"{c.n} x {c.k}",
+        "count": c.count, "gpu": c.gpu, "dtype": c.dtype, "rank": c.rank, "family": c.family, "config": c.config,
+        "time_s": c.time_s, "pass_s": c.time_s * c.count, "flops_per_s": c.flops_per_s, "peak_share": c.peak_share,
+        "bound_by": c.bound_by, "blocks_per_sm": c.blocks_per_sm, "waves": c.waves, "dram_bytes": c.dram_bytes,
+        "basis": c.basis, "calibration": c.calibration, "extrapolated": c.extrapolated, "tied": c.tied,
+        "searched": c.searched,
+    }  # fmt: skip
+
+
+def plan(study: Study) -> Table:
+    """The GEMMs of a study."""
+    shown = (
+        Column("variant", "variant"), Column("gemm", "GEMM"), Column("size", "M x N x K"), Column("count", "launches"),
+        Column("flops", "a launch", "FLOP"), Column("pass_flops", "a pass", "FLOP"),
+    )  # fmt: skip
+    rows = [
+        {"variant": w.variant, "gemm": w.name, "size": f"{w.m} x {w.n} x {w.k}", "m": w.m, "n": w.n, "k": w.k,
+         "count": w.count, "flops": w.flops, "pass_flops": w.flops * w.count}
+        for w in study.works
+    ]  # fmt: skip
+    return table("plan", f"GEMMs of {study.subject}", shown, rows)
+
+
+def totals(outcome: Outcome) -> Table:
+    """One pass a variant and GPU: the picks' times times their counts."""
+    shown = (
+        Column("variant", "variant"), Column("gpu", "GPU"), Column("flops", "work", "FLOP"),
+        Column("time_s", "time", "s"), Column("flops_per_s", "TFLOP/s", "tera"), Column("peak_share", "of peak", "1"),
+        Column("bounds", "bound, by share of time"), Column("basis", "basis"),
+    )  # fmt: skip
+    study = outcome.study
+    rows = [
+        _total(study, variant, gpu.name, dtype, gpu.peak_flops(dtype), outcome.picks)
+        for variant in study.variants for dtype in study.dtypes for gpu in study.gpus
+    ]  # fmt: skip
+    note = "GEMMs only, each launch on its own: attention's products, elementwise kernels and gaps are not in it."
+    return table("totals", "One forward pass", shown, rows, note)
+
+
+def _total(
+    study: Study, variant: str, gpu: str, dtype: str, peak: float | None, picked: Sequence[Candidate]
+) -> dict[str, Any]:
+    mine = [c for c in picked if (c.variant, c.gpu, c.dtype) == (variant, gpu, dtype)]
+    seconds, flops = sum(c.time_s * c.count for c in mine), study.flops(variant)
+    shares: dict[str, float] = {}
+    for c in mine:
+        shares[c.bound_by] = shares.get(c.bound_by, 0) + c.time_s * c.count / seconds
+    bounds = ", ".join(f"{name} {100 * s:.0f} %" for name, s in sorted(shares.items(), key=lambda x: -x[1]))
+    return {
+        "variant": variant, "gpu": gpu, "dtype": dtype, "flops": flops, "time_s": seconds,
+        "flops_per_s": flops / seconds, "peak_share": flops / seconds / peak if peak else None, "bounds": bounds,
+        "basis": ", ".join(dict.fromkeys(c.basis for c in mine)),
+    }  # fmt: skip
+
+
+def speedups(outcome: Outcome) -> Table:
+    """Each GPU against the one before it, with the figures of the chip that make it so."""
+    shown = (
+        Column("variant", "variant"), Column("pair", "GPUs"), Column("old_s", "older", "s"),
+        Column("new_s", "newer", "s"), Column("ratio", "speed-up", "x"), Column("reason", "because of"),
+        Column("basis", "basis"),
+    )  # fmt: skip
+    rows = [
+        {"variant": s.variant, "pair": f"{s.new} / {s.old}", "dtype": s.dtype, "old_s": s.old_s, "new_s": s.new_s,
+         "ratio": s.ratio, "reason": s.reason, "basis": s.basis}
+        for s in outcome.speedups
+    ]  # fmt: skip
+    notes = [
+        "Because of: how much longer the newer GPU would take with that one figure of the older one; the factors need "
+        "not multiply up to the speed-up."
+    ]
+    if any(s.basis == DEFAULTS for s in outcome.speedups) and any(c.basis != DEFAULTS for c in outcome.picks):
+        notes.append(
+            "Basis defaults: where not both GPUs are fitted, both times use the physical defaults, so that the ratio "
+            "compares chips and not fits; those times differ from the table of one forward pass."
+        )
+    return table("speedups", "What the newer card buys", shown, rows, *notes)
+
+
+#: slices of gemmsim.validate that the report shows
+_SLICES = ("no spills, aligned", "spills", "unaligned N or K")
+
+
+def evidence(outcome: Outcome) -> Table:
+    """Errors of the recorded rows a file, what is hard apart; below them the error held out of each fit."""
+    shown = (
+        Column("file", "rows of"), Column("which", "which"), Column("rows", "rows"), Column("shapes", "shapes"),
+        Column("mape", "MAPE", "1"), Column("median", "median", "1"), Column("p90", "p90", "1"),
+        Column("spearman", "Spearman"), Column("regret", "top-1 regret", "1"), Column("basis", "basis"),
+    )  # fmt: skip
+    rows = [row for r in outcome.recorded for row in _errors(r)]
+    fits = {r.kernel: r for r in outcome.recorded if r.fit().get("held_out")}
+    rows += [_held_out(r) for r in fits.values()]
+    return table("errors", "Predicted against measured: errors", shown, rows, *_trust(outcome.recorded))
+
+
+def _errors(r: Recorded) -> list[dict[str, Any]]:
+    found = score(r.rows, r.prediction.time_s)
+    basis = "fitted on these" if r.fitted else DEFAULTS
+    return [
+        {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file.split(".")[0], "which": name, "rows": e.rows,
+         "shapes": e.shapes, "mape": e.mape, "median": e.median, "p90": e.p90, "spearman": e.spearman,
+         "regret": e.regret[1], "basis": basis}
+        for name, e in found.items() if name in _SLICES
+    ]  # fmt: skip
+
+
+def _held_out(r: Recorded) -> dict[str, Any]:
+    """The error that the calibration file says its fit had on rows kept from it."""
+    said = r.fit()["held_out"]
+
+    def share(key: str) -> float | None:
+        return said[key] / 100 if isinstance(said.get(key), int | float) else None
+
+    return {
+        "gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.kernel, "which": "all rows", "rows": None, "shapes": None,
+        "mape": share("mape_pct"), "median": share("median_pct"), "p90": share("p90_pct"),
+        "spearman": said.get("spearman"), "regret": share("top1_regret_pct"), "basis": "held out",
+    }  # fmt: skip
+
+
+def _trust(recorded: Sequence[Recorded]) -> list[str]:
+    if not recorded:
+        return []
+    files = ", ".join(f"{r.file} ({len(r.rows):,} rows, {r.rows.l2})" for r in recorded)
+    notes = [
+        f"Rows: {files}, recorded on {', '.join(sorted({r.rows.gpu.name for r in recorded}))}. Predicted in the rows' "
+        "own L2 condition, with the compiler's registers, spills and shared memory."
+    ]
+    if any(r.fitted for r in recorded):
+        notes.append(
+            "Fitted on these: the coefficients come from these rows, so these lines say how well the model fits, not "
+            "how well it foretells. Held out: fits on half of the configurations x half of the shapes, scored on "
+            "configurations and shapes they never saw. README says more."
+        )
+    return notes
+
+
+def points(outcome: Outcome) -> Table:
+    """Every recorded row beside its prediction."""
+    shown = (
+        Column("kernel", "kernel"), Column("size", "M x N x K"), Column("config", "tile"),
+        Column("measured_s", "measured", "s"), Column("predicted_s", "predicted", "s"), Column("error", "error", "1"),
+    )  # fmt: skip
+    rows = [row for r in outcome.recorded for row in _points(r)]
+    return table("predicted_against_measured", "Predicted against measured: rows", shown, rows)
+
+
+def _points(r: Recorded) -> list[dict[str, Any]]:
+    p = r.rows.problem
+    numbers = (x.tolist() for x in (p.m, p.n, p.k, r.rows.time_s, r.prediction.time_s))
+    return [
+        {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file, "l2": r.rows.l2, "m": m, "n": n, "k": k,
+         "size": f"{m} x {n} x {k}", "config": key, "measured_s": t, "predicted_s": s, "error": s / t - 1,
+         "reason": reason}
+        for m, n, k, t, s, key, reason in zip(*numbers, r.keys(), r.prediction.reasons, strict=True)
+    ]  # fmt: skip
+
+
+def at_hand(outcome: Outcome) -> Table:
+    """GEMMs of the study whose shape has recorded rows: the model's choice among them against the best of them."""
+    shown = (
+        Column("variant", "variant"), Column("gemm", "GEMM"), Column("rows", "tiles timed"),
+        Column("pick", "model's choice"), Column("predicted_s", "predicted", "s"),
+        Column("measured_s", "measured", "s"), Column("best", "best timed"), Column("best_s", "measured", "s"),
+        Column("regret", "regret", "1"), Column("cublas_s", "cuBLAS", "s"),
+    )  # fmt: skip
+    rows = [
+        row for r in outcome.recorded for w in outcome.study.works
+        if (r.rows.config.family, r.rows.problem.dtype) in outcome.study.kernels and (row := _hand(r, w))
+    ]  # fmt: skip
+    note = "All measured under the same conditions. The choice is among the tiles that were timed, not the whole space."
+    return table("at_hand", "GEMMs of this study that were timed", shown, rows, note)
+
+
+def _hand(r: Recorded, w: Work) -> dict[str, Any] | None:
+    problem, gpu, measured_s = r.rows.problem, r.rows.gpu.name, r.rows.time_s
+    same = (problem.m == w.m) & (problem.n == w.n) & (problem.k == w.k) & r.prediction.feasible
+    rows = np.flatnonzero(same)
+    if not len(rows):
+        return None
+    pick, best = (int(rows[np.argmin(t[rows])]) for t in (r.prediction.time_s, measured_s))
+    library, keys = cublas(gpu, problem.dtype, w.m, w.n, w.k, r.rows.l2), r.keys()
+    return {
+        "gpu": gpu, "kernel": r.kernel, "file": r.file, "l2": r.rows.l2, "variant": w.variant, "gemm": w.name,
+        "size": f"{w.m} x {w.n} x {w.k}", "rows": len(rows), "pick": keys[pick],
+        "predicted_s": float(r.prediction.time_s[pick]), "measured_s": float(measured_s[pick]), "best": keys[best],
+        "best_s": float(measured_s[best]), "regret": float(measured_s[pick] / measured_s[best] - 1),
+        "cublas_s": library.time_s if library and library.l2 == r.rows.l2 else None,
+    }  # fmt: skip
+
+
+def label(study: Study, variant: str) -> str:
+    """A variant as a heading: prefill, M = 2048."""
+    sizes = sorted({w.m for w in study.works if w.variant == variant})
+    m = f"M = {sizes[0]}" if len(sizes) == 1 else f"M from {sizes[0]} to {sizes[-1]}"
+    return f"{variant}, {m}"
+
+
+def slug(text: str) -> str:
+    """Letters, digits and underscores, for names of files and elements."""
+    return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_") or "x"
+
+
+def roofs(outcome: Outcome) -> Table:
+    """Peak rate and memory bandwidth of each GPU, and the intensity where they meet."""
+    shown = (
+        Column("gpu", "GPU"), Column("dtype", "dtype"), Column("peak_flops_per_s", "dense peak", "FLOP/s"),
+        Column("dram_bytes_per_s", "memory", "B/s"), Column("ridge", "ridge, FLOP/B"),
+    )  # fmt: skip
+    rows = []
+    for gpu in outcome.study.gpus:
+        for dtype in outcome.study.dtypes:
+            peak = gpu.peak_flops(dtype) or float("nan")
+            ridge = peak / gpu.dram_bytes_per_s
+            rows.append({"gpu": gpu.name, "dtype": dtype, "peak_flops_per_s": peak,
+                         "dram_bytes_per_s": gpu.dram_bytes_per_s, "ridge": ridge})  # fmt: skip
+    return table("roofs", "Peaks", shown, rows)

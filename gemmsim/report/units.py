@@ -1,0 +1,33 @@
+"""Numbers as people read them: us below 1 ms, TFLOP/s, GB/s in base 10, MiB; `1` is a fraction shown as percent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: unit -> (below this, divide by, decimals, shown unit); the first line that fits is taken
+SCALES: dict[str, tuple[tuple[float, float, int, str], ...]] = {
+    "s": ((1e-3, 1e-6, 1, "us"), (1, 1e-3, 2, "ms"), (float("inf"), 1, 3, "s")),
+    "FLOP/s": ((float("inf"), 1e12, 1, "TFLOP/s"),),
+    "tera": ((float("inf"), 1e12, 1, ""),),  # where the column's title has the unit
+    "FLOP": ((1e12, 1e9, 1, "GFLOP"), (float("inf"), 1e12, 2, "TFLOP")),
+    "B/s": ((float("inf"), 1e9, 0, "GB/s"),),
+    "B": ((2**20, 2**10, 1, "KiB"), (2**30, 2**20, 1, "MiB"), (float("inf"), 2**30, 2, "GiB")),
+    "1": ((float("inf"), 0.01, 1, "%"),),
+}
+MISSING = "-"
+
+
+def human(value: Any, unit: str = "") -> str:
+    """A value with its unit; `-` where there is none."""
+    if value is None or (isinstance(value, float) and value != value):
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return str(value)
+    for below, factor, decimals, shown in SCALES.get(unit, ()):
+        if abs(value) < below:
+            return f"{value / factor:,.{decimals}f} {shown}".rstrip()
+    if unit == "x":
+        return f"{value:.2f}x"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
