@@ -123,9 +123,10 @@ def _fast_numbers(cells: Sequence[str], blank_ok: bool) -> FloatArray | None:
         return None
     listed = ",".join([c or "null" for c in cells] if blank_ok else cells)
     try:
-        return np.asarray(orjson.loads(f"[{listed}]"), np.float64)
+        values = np.asarray(orjson.loads(f"[{listed}]"), np.float64)
     except (orjson.JSONDecodeError, OverflowError):
         return None
+    return values if len(values) == len(cells) else None  # one empty cell: no number, not a cell less
 
 
 def _float(cell: str, blank_ok: bool) -> float | None:

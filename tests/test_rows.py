@@ -92,6 +92,11 @@ def test_a_cell_that_is_no_whole_number(tmp_path: Path, cell: str) -> None:
     assert f"row 2 (line 3), column n is {shown!r}: expected a whole number from 1 to 2147483647" in str(caught.value)
 
 
+def test_one_empty_cell_is_no_number(tmp_path: Path) -> None:
+    with pytest.raises(GemmsimError, match="column n is '': expected"):
+        table(tmp_path, "m,n\n1,\n").whole("n")
+
+
 def test_whole_numbers_of_some_rows(tmp_path: Path) -> None:
     t = table(tmp_path, "m,n\n4096,x\n 16 ,2\n4.096e3,3.0\n2147483647,4\n")
     assert t.whole("m").tolist() == [4096, 16, 4096, 2147483647]
