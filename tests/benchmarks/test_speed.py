@@ -1,0 +1,89 @@
+"""The bars on speed, as benchmarks: `pytest tests/benchmarks --benchmark-only` prints them; each also fails its bar."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemmsim import families, predict, rank
+from gemmsim.cli import main
+
+ROWS = 200_000
+
+
+def drawn(rows: int) -> dict[str, Any]:
+    """Problems up to 8192 and configurations from triton's whole space, the same each time."""
+    rng = np.random.default_rng(0)
+    config = families.space("triton")
+    sizes = {name: rng.integers(1, 8193, rows) for name in "mnk"}
+    return sizes | dict(config.take(rng.integers(0, len(config), rows)).values)
+
+
+def test_a_million_rows_through_the_api(benchmark: Any) -> None:
+    """At least 1 M rows/s on one core."""
+    columns = drawn(1_000_000)
+    m, n, k = (columns.pop(name) for name in "mnk")
+    result = benchmark.pedantic(predict, (m, n, k), {"gpu": "h200_sxm", "config": columns}, rounds=3, warmup_rounds=1)
+    assert len(result) == 1_000_000
+    benchmark.extra_info["rows_per_s"] = round(1e6 / benchmark.stats["min"])
+    assert benchmark.stats["min"] <= 1.0
+
+
+@pytest.mark.parametrize("terms", [True, False], ids=["terms", "no_terms"])
+def test_csv_to_csv(benchmark: Any, tmp_path: Path, terms: bool) -> None:
+    """200,000 rows, CSV to CSV, in at most 6 s: a process of its own, imports included."""
+    columns = drawn(ROWS)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in np.stack(list(columns.values()), 1).tolist())]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    command = ["predict", "--batch", "in.csv", "--gpu", "h200_sxm", "--family", "triton", "--dtype", "bf16"]
+    command += ["--out", "out.csv", *([] if terms else ["--no-terms"])]
+    benchmark.pedantic(_run, (command, tmp_path), rounds=3)
+    with open(tmp_path / "out.csv", "rb") as file:
+        assert sum(1 for _ in file) == ROWS + 1
+    assert benchmark.stats["min"] <= 6.0
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_rank_of_a_whole_space(benchmark: Any, family: str) -> None:
+    """At most 1 s, the API alone."""
+    dtype = families.family(family).DTYPES[0]
+    found = benchmark(rank, 4096, 4096, 4096, gpu="h200_sxm", dtype=dtype, family=family)
+    assert found.configurations == len(families.space(family))
+    assert benchmark.stats["mean"] <= 1.0
+
+
+def test_rank_from_the_command_line(benchmark: Any, tmp_path: Path) -> None:
+    """At most 1 s, start-up included."""
+    command = ["rank", "4096", "4096", "4096", "--gpu", "h200_sxm"]
+    benchmark.pedantic(_run, (command, tmp_path), rounds=5, warmup_rounds=1)
+    assert benchmark.stats["median"] <= 1.0
+
+
+def test_start_against_importing_numpy(benchmark: Any, tmp_path: Path) -> None:
+    """`gemmsim predict` in at most 3.5 times `python -c "import numpy"`, medians of ten taken in turn."""
+    numpy_s = []
+
+    def both() -> None:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import numpy"], check=True)
+        numpy_s.append(time.perf_counter() - start)
+
+    command = ["predict", "4096", "4096", "4096", "--gpu", "h200_sxm"]
+    benchmark.pedantic(_run, (command, tmp_path), setup=both, rounds=10, warmup_rounds=1)
+    ratio = benchmark.stats["median"] / statistics.median(numpy_s)
+    benchmark.extra_info["times_numpy"] = round(ratio, 2)
+    assert ratio <= 3.5
+
+
+def _run(command: list[str], folder: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path(main.__code__.co_filename).parents[2])!r}); " + (
+        "from gemmsim.cli import main; main(sys.argv[1:])"
+    )
+    subprocess.run([sys.executable, "-c", code, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
