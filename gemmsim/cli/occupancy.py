@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -15,6 +12,8 @@ from gemmsim.cli.tables import Column, emit, emit_record, output_options
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.occupancy import LIMITERS, Occupancy, blocks_per_sm
+from gemmsim.rows import Column as Cells
+from gemmsim.rows import Table, out_names, read_csv, write_csv
 
 #: column of a batch -> (other spellings, least value)
 _ASKED: Mapping[str, tuple[tuple[str, ...], int]] = {
@@ -63,7 +62,7 @@ def command(
     for option, value in {"--threads": threads, "--regs": regs, "--smem": smem}.items():
         if value is not None:
             raise GemmsimError(f"{option} {value} is given with --batch: expected it as a column of {batch}")
-    _batch(Path(batch), gpu, format or "csv", out)
+    _batch(batch, gpu, format or "csv", out)
 
 
 def _one(name: str | None, threads: int | None, regs: int | None, smem: int, format: str, out: str | None) -> None:
@@ -106,92 +105,44 @@ def _reason(gpu: Gpu, found: Occupancy, threads: int, regs: int, smem: int) -> l
     ]
 
 
-def _batch(path: Path, gpu: str | None, format: str, out: str | None) -> None:
-    header, rows = _read(path)
-    sources = _sources(path, header, gpu)
-    numbers = {c: _numbers(path, rows, header.index(s), s, _ASKED[c][1]) for c, s in sources.items() if c in _ASKED}
-    names = [row[header.index("gpu")] for row in rows] if "gpu" in header else [str(gpu)] * len(rows)
-    blocks, limiters = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    for name, where in _by_name(names).items():
-        found = blocks_per_sm(_load(path, name, where, "gpu" in header).arch, *(numbers[c][where] for c in _ASKED))
+def _batch(path: str, gpu: str | None, format: str, out: str | None) -> None:
+    table = read_csv(path)
+    sources = _sources(table, gpu)
+    numbers = {c: table.whole(s, low=_ASKED[c][1]) for c, s in sources.items()}
+    names = np.asarray(table.columns["gpu"] if "gpu" in table else [str(gpu)] * len(table))
+    blocks, limiters = np.zeros(len(table), np.int64), np.zeros(len(table), np.int64)
+    for name in np.unique(names):
+        where = np.flatnonzero(names == name)
+        arch = _load(table, str(name), int(where[0])).arch
+        found = blocks_per_sm(arch, *(numbers[c][where] for c in _ASKED))
         blocks[where], limiters[where] = found.blocks_per_sm, found.limited_by
-    columns = [f"in_{name}" if name in _GIVEN else name for name in header] + list(_GIVEN)
-    answers = zip(rows, blocks.tolist(), limiters.tolist(), strict=True)
-    table = [dict(zip(columns, [*row, b, LIMITERS[by]], strict=True)) for row, b, by in answers]
-    emit(table, [Column(c) for c in columns], format, out)
+    spelled = out_names(table.columns, _GIVEN)
+    columns: dict[str, Cells] = {spelled[name]: cells for name, cells in table.columns.items()}
+    columns |= {"blocks_per_sm": blocks, "limited_by": [LIMITERS[code] for code in limiters.tolist()]}
+    if format == "csv":
+        write_csv(out, columns)
+        return
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    emit(rows, [Column(name) for name in columns], format, out)
 
 
-def _by_name(names: Sequence[str]) -> dict[str, Any]:
-    """GPU -> the positions of its rows."""
-    column = np.asarray(names)
-    return {str(name): np.flatnonzero(column == name) for name in np.unique(column)}
-
-
-def _load(path: Path, name: str, where: Any, from_column: bool) -> Gpu:
+def _load(table: Table, name: str, row: int) -> Gpu:
     try:
         return load_gpu(name)
     except GemmsimError as error:
-        place = f"{path}, row {where[0] + 1}, column gpu: " if from_column else ""
+        place = f"{table.place(row, 'gpu')}: " if "gpu" in table else ""
         raise GemmsimError(f"{place}{error}") from None
 
 
-def _sources(path: Path, header: Sequence[str], gpu: str | None) -> dict[str, str]:
+def _sources(table: Table, gpu: str | None) -> dict[str, str]:
     """Column -> the name it has in the file. Raises GemmsimError for one that is missing."""
     found = {}
     for column, (others, _) in _ASKED.items():
-        spelled = [name for name in (column, *others) if name in header]
+        spelled = [name for name in (column, *others) if name in table]
         if not spelled:
-            raise GemmsimError(
-                f"{path}: no column {column}: expected {', '.join(_ASKED)} and gpu, found {', '.join(header)}"
-            )
+            expected, there = ", ".join(_ASKED), ", ".join(table.columns)
+            raise GemmsimError(f"{table.path}: no column {column}: expected {expected} and gpu, found {there}")
         found[column] = spelled[0]
-    if "gpu" not in header and gpu is None:
-        raise GemmsimError(f"{path}: no column gpu: expected it, or the option --gpu")
+    if "gpu" not in table and gpu is None:
+        raise GemmsimError(f"{table.path}: no column gpu: expected it, or the option --gpu")
     return found
-
-
-def _numbers(path: Path, rows: Sequence[Sequence[str]], place: int, column: str, least: int) -> Any:
-    return np.fromiter(
-        (_number(path, i, row[place], column, least) for i, row in enumerate(rows, 1)), np.int64, len(rows)
-    )
-
-
-def _number(path: Path, row: int, text: str, column: str, least: int) -> int:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not (least <= value <= _MOST and value.is_integer()):
-        raise GemmsimError(
-            f"{path}, row {row}, column {column} is {text!r}: expected a whole number from {least} to {_MOST}"
-        )
-    return int(value)
-
-
-def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a CSV as text. Raises GemmsimError for a file that is none."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        header, *rows = [line for line in csv.reader(io.StringIO(text)) if line] or [[]]
-    except OSError as error:
-        raise GemmsimError(f"--batch {path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise GemmsimError(
-            f"--batch {path}: expected UTF-8 text, found other bytes at position {error.start}"
-        ) from None
-    except csv.Error as error:
-        raise GemmsimError(f"--batch {path}: expected CSV: {error}") from None
-    for mistake in _shape_mistakes(header, rows):
-        raise GemmsimError(f"{path}{mistake}")
-    return header, rows
-
-
-def _shape_mistakes(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    if not rows:
-        yield ": expected a header and rows, found " + ("only a header" if header else "an empty file")
-    for name in header:
-        if header.count(name) > 1:
-            yield f": column {name} is there twice"
-    for i, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            yield f", row {i}: expected {len(header)} cells ({', '.join(header)}), found {len(row)}"

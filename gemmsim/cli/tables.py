@@ -6,20 +6,16 @@ turns it into what people read: TFLOP/s, GB/s (base 10), MiB, us below 1 ms.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from gemmsim.errors import GemmsimError
+from gemmsim.rows import check_out, whole_file
 
 FORMATS = ("table", "json", "csv")
 Row = Mapping[str, Any]
@@ -61,13 +57,8 @@ def output_options(default: str | None = "table") -> Callable[[_F], _F]:
 
 
 def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | None) -> str | None:
-    if out is None:
-        return None
-    folder = Path(out).parent
-    if not folder.is_dir():
-        raise GemmsimError(f"--out {out}: expected an existing folder, found none called {str(folder)!r}")
-    if Path(out).is_dir():
-        raise GemmsimError(f"--out {out}: expected the name of a file, found a folder")
+    if out is not None:
+        check_out(out)
     return out
 
 
@@ -106,20 +97,8 @@ def send(text: str, out: str | None) -> None:
     if out is None:
         sys.stdout.write(text)
         return
-    target = Path(out)
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
-    except OSError as error:
-        raise GemmsimError(f"--out {out}: cannot be written: {error.strerror}") from None
+    with whole_file(out) as file:
+        file.write(text.encode())
 
 
 def human(value: Any, unit: str = "") -> str:
@@ -144,12 +123,6 @@ def _number(value: float, unit: str) -> str:
             return f"{number.removesuffix('.0')} {shown}"
     number = str(value) if isinstance(value, int) else f"{value:.4g}"
     return f"{number} {unit}".rstrip()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _plain(value: Any) -> Any:

@@ -158,7 +158,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     def fail(*paths: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gemmsim.cli.tables.os.replace", fail)
+    monkeypatch.setattr("gemmsim.rows.os.replace", fail)
     with pytest.raises(KeyboardInterrupt):
         send("new", str(target))
     assert target.read_text() == "old"
