@@ -184,7 +184,7 @@ def _waves(p: Prediction) -> str:
     if not rest:
         return f"{tiles} tiles are exactly {full} wave{'s' * (full > 1)} of {places}"
     if not full:
-        return f"{tiles} tiles do not fill one wave of {places}"
+        return f"{tiles} tile{'s do' if tiles > 1 else ' does'} not fill one wave of {places}"
     return f"{tiles} tiles are {full} full wave{'s' * (full > 1)} of {places}, and a last one of {rest}"
 
 
@@ -200,7 +200,8 @@ def _edge(p: Prediction) -> str:
     more = covered[0] * covered[1] * covered[2] / (m * n * k) - 1
     if not more:
         return f"{tiles_m} x {tiles_n} tiles cover {m} x {n} x {k} exactly"
-    return f"{tiles_m} x {tiles_n} tiles cover {' x '.join(map(str, covered))}, {more:.1%} more work than asked"
+    extra = f"{more:.1%} more work than asked" if more < 1 else f"{1 + more:.3g} times the work asked"
+    return f"{tiles_m} x {tiles_n} tiles cover {' x '.join(map(str, covered))}, {extra}"
 
 
 def _alignment(p: Prediction) -> str:
