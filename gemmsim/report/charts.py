@@ -94,7 +94,8 @@ def time_bars(picks: Table) -> Chart:
     ]  # fmt: skip
     gpus = list(dict.fromkeys(r["gpu"] for r in rows))
     base = alt.Chart(_data(rows)).encode(
-        y=alt.Y("gemm:N", sort=None, title=None, axis=alt.Axis(labelLimit=90, ticks=False, domain=False)),
+        y=alt.Y("gemm:N", sort=None, title=None,
+                axis=alt.Axis(labelLimit=90, labelPadding=6, ticks=False, domain=False)),
         yOffset=alt.YOffset("gpu:N", sort=gpus, scale=alt.Scale(paddingInner=0.08)),
         x=alt.X("time:Q", title=f"predicted time of one launch, {unit}", axis=alt.Axis(tickCount=5, grid=True),
                 scale=alt.Scale(domain=[0, 1.16 * longest * scale], nice=False)),

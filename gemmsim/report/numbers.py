@@ -14,7 +14,7 @@ from gemmsim.report.units import human
 from gemmsim.study import Outcome, Study, Work
 from gemmsim.study.outcome import Candidate
 from gemmsim.study.recorded import Recorded
-from gemmsim.study.speedup import DEFAULTS
+from gemmsim.study.speedup import DEFAULTS, FITTED
 from gemmsim.validate import score
 
 
@@ -65,7 +65,7 @@ def table(name: str, title: str, shown: Iterable[Column], rows: Sequence[Mapping
 _PICKS = (
     Column("gpu", "GPU"),
     Column("gemm", "GEMM"),
-    Column("nk", "N x K"),
+    Column("nk", "NxK"),
     Column("config", "tile"),
     Column("time_s", "time", "s"),
     Column("flops_per_s", "TFLOP/s", "tera"),
@@ -122,7 +122,7 @@ def _picked(study: Study) -> list[Column]:
 def _pick(c: Candidate) -> dict[str, Any]:
     return {
         "variant": c.variant, "gemm": c.gemm, "m": c.m, "n": c.n, "k": c.k, "size": f"{c.m} x {c.n} x {c.k}",
-        "nk": f"{c.n} x {c.k}",
+        "nk": f"{c.n}x{c.k}",
         "count": c.count, "gpu": c.gpu, "dtype": c.dtype, "rank": c.rank, "family": c.family, "config": c.config,
         "time_s": c.time_s, "pass_s": c.time_s * c.count, "flops_per_s": c.flops_per_s, "peak_share": c.peak_share,
         "bound_by": c.bound_by, "blocks_per_sm": c.blocks_per_sm, "waves": c.waves, "dram_bytes": c.dram_bytes,
@@ -210,7 +210,7 @@ def evidence(outcome: Outcome) -> Table:
     shown = (
         Column("file", "rows of"), Column("which", "which"), Column("rows", "rows"), Column("shapes", "shapes"),
         Column("mape", "MAPE", "1"), Column("median", "median", "1"), Column("p90", "p90", "1"),
-        Column("spearman", "Spearman"), Column("regret", "top-1 regret", "1"), Column("basis", "basis"),
+        Column("spearman", "Spearman", "rho"), Column("regret", "regret", "1"), Column("basis", "basis"),
     )  # fmt: skip
     rows = [row for r in outcome.recorded for row in _errors(r)]
     fits = {r.kernel: r for r in outcome.recorded if r.fit().get("held_out")}
@@ -220,7 +220,7 @@ def evidence(outcome: Outcome) -> Table:
 
 def _errors(r: Recorded) -> list[dict[str, Any]]:
     found = score(r.rows, r.prediction.time_s)
-    basis = "fitted on these" if r.fitted else DEFAULTS
+    basis = FITTED if r.fitted else DEFAULTS
     return [
         {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file.split(".")[0], "which": name, "rows": e.rows,
          "shapes": e.shapes, "mape": e.mape, "median": e.median, "p90": e.p90, "spearman": e.spearman,
@@ -253,7 +253,7 @@ def _trust(recorded: Sequence[Recorded]) -> list[str]:
     ]
     if any(r.fitted for r in recorded):
         notes.append(
-            "Fitted on these: the coefficients come from these rows, so these lines say how well the model fits, not "
+            "Basis fitted: the coefficients come from these very rows, so those lines say how well the model fits, not "
             "how well it foretells. Held out: fits on half of the configurations x half of the shapes, scored on "
             "configurations and shapes they never saw. README says more."
         )
@@ -284,8 +284,8 @@ def _points(r: Recorded) -> list[dict[str, Any]]:
 def at_hand(outcome: Outcome) -> Table:
     """GEMMs of the study whose shape has recorded rows: the model's choice among them against the best of them."""
     shown = (
-        Column("variant", "variant"), Column("gemm", "GEMM"), Column("rows", "tiles timed"),
-        Column("pick", "model's choice"), Column("predicted_s", "predicted", "s"),
+        Column("name", "GEMM"), Column("rows", "tiles"), Column("pick", "model's choice"),
+        Column("predicted_s", "predicted", "s"),
         Column("measured_s", "measured", "s"), Column("best", "best timed"), Column("best_s", "measured", "s"),
         Column("regret", "regret", "1"), Column("cublas_s", "cuBLAS", "s"),
     )  # fmt: skip
@@ -293,7 +293,9 @@ def at_hand(outcome: Outcome) -> Table:
         row for r in outcome.recorded for w in outcome.study.works
         if (r.rows.config.family, r.rows.problem.dtype) in outcome.study.kernels and (row := _hand(r, w))
     ]  # fmt: skip
-    note = "All measured under the same conditions. The choice is among the tiles that were timed, not the whole space."
+    note = (
+        "All measured under the same conditions. The choice is among the tiles timed for that shape, not all of them."
+    )
     return table("at_hand", "GEMMs of this study that were timed", shown, rows, note)
 
 
@@ -307,7 +309,7 @@ def _hand(r: Recorded, w: Work) -> dict[str, Any] | None:
     library, keys = cublas(gpu, problem.dtype, w.m, w.n, w.k, r.rows.l2), r.keys()
     return {
         "gpu": gpu, "kernel": r.kernel, "file": r.file, "l2": r.rows.l2, "variant": w.variant, "gemm": w.name,
-        "size": f"{w.m} x {w.n} x {w.k}", "rows": len(rows), "pick": keys[pick],
+        "name": f"{w.variant} {w.name}", "size": f"{w.m} x {w.n} x {w.k}", "rows": len(rows), "pick": keys[pick],
         "predicted_s": float(r.prediction.time_s[pick]), "measured_s": float(measured_s[pick]), "best": keys[best],
         "best_s": float(measured_s[best]), "regret": float(measured_s[pick] / measured_s[best] - 1),
         "cublas_s": library.time_s if library and library.l2 == r.rows.l2 else None,

@@ -74,7 +74,7 @@ def _words(outcome: Outcome) -> list[tuple[str, str]]:
         ("TFLOP/s, of peak", "2 M N K over the time; share of the dense peak at the datasheet's clock"),
         ("basis", "fitted: coefficients from rows measured on that GPU; extrapolated: the same, asked outside the "
          "range of those rows; defaults: physical defaults scaled from the chip's own figures"),
-        ("top-1 regret", "how much slower the model's first choice is than the best tile timed, mean over shapes"),
+        ("regret", "how much slower the model's first choice is than the best tile timed, mean over shapes"),
         ("MAPE, median, p90", "mean, median and 90th percentile of |predicted / measured - 1|"),
         ("Spearman", "rank correlation of predicted and measured over the tiles of a shape, mean over shapes"),
         *((f"bound: {name}", MEANING.get(name, "")) for name in sorted(b for b in bounds if b)),

@@ -1,0 +1,207 @@
+"""Studies: strict YAML, the GEMMs of a model, picks that agree with `rank`, speed-ups with reasons, recorded rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmsim.errors import GemmsimError
+from gemmsim.paths import data_folder
+from gemmsim.ranking import rank
+from gemmsim.study import Outcome, find_study, load_study, run, steps, study_names, with_gpus
+from gemmsim.study.recorded import recorded_rows
+from gemmsim.study.speedup import DEFAULTS
+
+GOOD = """\
+title: Two shapes
+question: Which tile?
+workload:
+  shapes:
+    - {name: wide, m: 512, n: 2048, k: 1024, count: 3}
+    - {name: tall, m: 2048, n: 512, k: 1024}
+gpus: [h100_sxm, h200_sxm]
+families: [triton]
+dtypes: [bf16]
+vary:
+  triton: {bm: [64, 128], bn: [64, 128], bk: [64], num_warps: [4], num_stages: [3, 4]}
+measure: none
+top: 3
+"""
+MODEL = """\
+workload:
+  model: {name: X, source: s, hidden: 64, intermediate: 128, layers: 2, heads: 4, kv_heads: 2, vocab: 100}
+tokens: {all: 8}
+"""
+SHAPES = GOOD[GOOD.index("workload") : GOOD.index("gpus")]
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run(load_study(written(tmp_path_factory.mktemp("study"), GOOD)))
+
+
+#: what is replaced in GOOD, by what -> what the sentence must name
+WRONG = [
+    ("title: Two shapes", "titel: Two shapes", ("titel", "did you mean title", "missing key title")),
+    ("question: Which tile?\n", "", ("missing key question",)),
+    ("question: Which tile?", "question: ''", ("question", "''", "some text")),
+    ("m: 512, n: 2048", "m: 0, n: 2048", ("workload.shapes[0].m is 0", "whole number from 1 to 2147483647")),
+    ("m: 512, n: 2048", "m: 1e3, n: 2048", ("workload.shapes[0].m is '1e3'", "whole number")),
+    ("m: 512, n: 2048", "m: 512.0, n: 2048", ("workload.shapes[0].m is 512.0", "whole number")),
+    ("m: 512, n: 2048", "m: true, n: 2048", ("workload.shapes[0].m is True", "whole number")),
+    ("k: 1024, count: 3", "k: 1024, cuont: 3", ("workload.shapes[0].cuont", "did you mean count")),
+    ("name: tall", "name: wide", ("workload.shapes: name[1] is 'wide'", "twice")),
+    ("gpus: [h100_sxm, h200_sxm]", "gpus: [h100_sxm, h300]", ("gpus[1]", "'h300'", "h200_sxm")),
+    ("gpus: [h100_sxm, h200_sxm]", "gpus: [h100]", ("gpus[0]", "'h100'", "h100_pcie")),
+    ("gpus: [h100_sxm, h200_sxm]", "gpus: [h200_sxm, NVIDIA H200]", ("gpus[1]", "h200_sxm", "twice")),
+    ("gpus: [h100_sxm, h200_sxm]", "gpus: []", ("gpus is []", "at least one entry")),
+    ("gpus: [h100_sxm, h200_sxm]", "gpus: h200_sxm", ("gpus is 'h200_sxm'", "a list")),
+    ("families: [triton]", "families: [tritn]", ("families[0]", "'tritn'", "did you mean triton")),
+    ("families: [triton]", "families: [triton, register_tile]", ("families[1]", "register_tile", "fp32")),
+    ("dtypes: [bf16]", "dtypes: [bf61]", ("dtypes[0]", "'bf61'", "bf16")),
+    ("dtypes: [bf16]", "dtypes: [bf16, bfloat16]", ("dtypes[1]", "bf16", "twice")),
+    ("dtypes: [bf16]", "dtypes: [fp8]", ("fp8", "triton", "bf16")),
+    ("dtypes: [bf16]", "dtypes: [bf16, fp32]", ("dtypes[1]", "fp32")),
+    ("bm: [64, 128]", "bm: []", ("vary.triton.bm is []", "at least one")),
+    ("bm: [64, 128]", "bm: [64, big]", ("vary.triton.bm", "'big'", "whole numbers")),
+    ("bm: [64, 128]", "blocks: [64, 128]", ("vary.triton", "'blocks'", "bm")),
+    ("triton: {bm", "register_tile: {bm", ("vary", "'register_tile'", "triton")),
+    ("measure: none", "measure: maybe", ("measure is 'maybe'", "'none' or 'recorded'")),
+    ("top: 3", "top: 0", ("top is 0", "1 to 1000")),
+    ("top: 3", "top: 3\nl2: hot", ("l2 is 'hot'", "cold_clean")),
+    ("top: 3", "top: 3\ntop: 4", ("top", "twice")),
+    ("top: 3", "top: 3\ntokens: {all: 8}", ("tokens", "workload.model")),
+    (SHAPES, "workload: {}\n", ("workload has neither of model and shapes",)),
+    (SHAPES, MODEL.replace("tokens: {all: 8}\n", ""), ("missing key tokens",)),
+    (SHAPES, MODEL.replace("hidden: 64", "hiden: 64"), ("workload.model.hiden", "did you mean hidden")),
+    (SHAPES, MODEL.replace("heads: 4", "heads: 5"), ("workload.model.heads is 5", "divisor of hidden = 64")),
+    (SHAPES, MODEL.replace("intermediate: 128", "intermediate: 2147483647"), ("gate_up", "4294967294")),
+    (GOOD, "[1, 2]\n", ("expected a mapping", "list")),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "names"), WRONG, ids=[f"{i}: {w[1][:30]}" for i, w in enumerate(WRONG)])
+def test_a_wrong_study_names_file_key_found_and_expected(
+    tmp_path: Path, old: str, new: str, names: tuple[str, ...]
+) -> None:
+    assert GOOD.count(old) == 1
+    path = written(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(GemmsimError) as caught:
+        load_study(path)
+    sentence = str(caught.value)
+    assert sentence.startswith(path)
+    assert "\n" not in sentence
+    assert [name for name in names if name not in sentence] == [], sentence
+
+
+def test_an_unknown_study_names_those_there_are() -> None:
+    with pytest.raises(GemmsimError, match="unknown study 'llama3': did you mean llama2_7b"):
+        find_study("llama3")
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_shipped_study_loads(name: str) -> None:
+    assert load_study(name).works
+
+
+def test_llama2_7b_is_about_28_tflop_at_2048_tokens() -> None:
+    study = load_study("llama2_7b")
+    assert study.flops("prefill") == pytest.approx(2 * 6.74e9 * 2048, rel=0.025)
+    assert study.flops("decode") == pytest.approx(study.flops("prefill") * 16 / 2048)
+    sizes = {w.name: (w.m, w.n, w.k, w.count) for w in study.works if w.variant == "prefill"}
+    assert sizes == {
+        "qkv": (2048, 12288, 4096, 32), "o": (2048, 4096, 4096, 32), "gate_up": (2048, 22016, 4096, 32),
+        "down": (2048, 4096, 11008, 32), "lm_head": (2048, 32000, 4096, 1),
+    }  # fmt: skip
+
+
+def test_grouped_heads_narrow_qkv(tmp_path: Path) -> None:
+    study = load_study(written(tmp_path, GOOD.replace(SHAPES, MODEL)))
+    assert study.works[0].n == 64 + 2 * 2 * 16
+
+
+def test_vary_is_the_grid_and_the_rest_stays_at_the_defaults(outcome: Outcome) -> None:
+    space = outcome.study.spaces["triton"]
+    assert len(space) == 8
+    assert set(space["group_m"].tolist()) == {8}
+
+
+def test_the_pick_over_the_whole_space_is_what_rank_says() -> None:
+    study = with_gpus(load_study("llama2_7b"), ["h100_sxm"])
+    work = study.works[0]
+    from gemmsim.study.outcome import shortlist
+
+    mine = shortlist(study, study.gpus[0], work, "bf16")
+    theirs = rank(work.m, work.n, work.k, gpu="h100_sxm", dtype="bf16", family="triton", top=study.top)
+    assert [(c.config, c.time_s) for c in mine] == [(e.key, e.time_s) for e in theirs.entries]
+    assert mine[0].searched == theirs.feasible
+
+
+def test_candidates_are_sorted_and_the_pick_is_the_fastest(outcome: Outcome) -> None:
+    assert len(outcome.picks) == 4
+    for pick in outcome.picks:
+        times = [c.time_s for c in outcome.candidates if (c.gpu, c.gemm) == (pick.gpu, pick.gemm)]
+        assert times == sorted(times)
+        assert len(times) == 3
+        assert pick.time_s == times[0]
+
+
+def test_progress_reaches_its_end(outcome: Outcome) -> None:
+    told: list[int] = []
+    run(outcome.study, told.append)
+    assert sum(told) == steps(outcome.study)
+
+
+def test_a_speedup_compares_like_with_like_and_names_what_differs() -> None:
+    study = with_gpus(load_study("llama2_7b"), ["h100_sxm", "h200_sxm"])
+    decode = next(s for s in run(study).speedups if s.variant == "decode")
+    assert decode.basis == DEFAULTS  # the H100 has no fitted rows
+    assert decode.ratio == pytest.approx(decode.old_s / decode.new_s)
+    assert 1.2 < decode.ratio <= 4.8e12 / 3.352e12 + 0.01
+    assert decode.reason.startswith("memory bandwidth")
+    assert decode.factors["SMs"] == 1
+
+
+def test_recorded_rows_are_predicted_under_their_own_condition() -> None:
+    found = recorded_rows(load_study("llama2_7b").gpus)
+    files = {r.file: r for r in found}
+    assert set(files) == {"triton_bf16.csv.gz", "triton_bf16_uniform.csv.gz", "register_tile_fp32.csv.gz"}
+    for r in found:
+        assert r.rows.l2 == r.prediction.l2 == "cold_dirty"
+        assert r.prediction.launch.from_facts.all()
+        assert np.isfinite(r.prediction.time_s).all()
+        assert np.median(np.abs(r.prediction.time_s / r.rows.time_s - 1)) < 0.12
+
+
+def test_the_disturbed_row_counts_with_its_minimum() -> None:
+    r = next(r for r in recorded_rows(load_study("llama2_7b").gpus) if r.file == "triton_bf16.csv.gz")
+    p, c = r.rows.problem, r.rows.config
+    row = (
+        (p.m == 256)
+        & (p.n == 256)
+        & (p.k == 256)
+        & (c["bm"] == 64)
+        & (c["bn"] == 128)
+        & (c["bk"] == 128)
+        & (c["num_stages"] == 4)
+    )
+    assert r.rows.time_s[row & (c["num_warps"] == 4) & (c["group_m"] == 8)].tolist() == [5.95200015231967e-06]
+
+
+def test_every_recorded_file_says_what_it_holds() -> None:
+    from gemmsim.rows import read_csv
+
+    files = sorted(data_folder("studies").glob("*/*.csv.gz"))
+    assert len(files) >= 11
+    for path in files:
+        table = read_csv(str(path))
+        assert set(table.text("gpu")) == {"h200_sxm"}, path.name
+        assert "dtype" in table, path.name
