@@ -173,7 +173,7 @@ def test_a_speedup_compares_like_with_like_and_names_what_differs() -> None:
 def test_recorded_rows_are_predicted_under_their_own_condition() -> None:
     found = recorded_rows(load_study("llama2_7b").gpus)
     files = {r.file: r for r in found}
-    assert set(files) == {"triton_bf16.csv.gz", "triton_bf16_uniform.csv.gz", "register_tile_fp32.csv.gz"}
+    assert set(files) >= {"triton_bf16.csv.gz", "triton_bf16_uniform.csv.gz", "register_tile_fp32.csv.gz"}
     for r in found:
         assert r.rows.l2 == r.prediction.l2 == "cold_dirty"
         assert r.prediction.launch.from_facts.all()

@@ -220,11 +220,10 @@ def evidence(outcome: Outcome) -> Table:
 
 def _errors(r: Recorded) -> list[dict[str, Any]]:
     found = score(r.rows, r.prediction.time_s)
-    basis = FITTED if r.fitted else DEFAULTS
     return [
         {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file.split(".")[0], "which": name, "rows": e.rows,
          "shapes": e.shapes, "mape": e.mape, "median": e.median, "p90": e.p90, "spearman": e.spearman,
-         "regret": e.regret[1], "basis": basis}
+         "regret": e.regret[1], "basis": r.basis}
         for name, e in found.items() if name in _SLICES
     ]  # fmt: skip
 
@@ -251,7 +250,7 @@ def _trust(recorded: Sequence[Recorded]) -> list[str]:
         f"Rows: {files}, recorded on {', '.join(sorted({r.rows.gpu.name for r in recorded}))}. Predicted in the rows' "
         "own L2 condition, with the compiler's registers, spills and shared memory."
     ]
-    if any(r.fitted for r in recorded):
+    if any(r.basis == FITTED for r in recorded):
         notes.append(
             "Basis fitted: the coefficients come from these very rows, so those lines say how well the model fits, not "
             "how well it foretells. Held out: fits on half of the configurations x half of the shapes, scored on "

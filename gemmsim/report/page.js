@@ -11,10 +11,10 @@
 
   // sort a table by a column: numbers by their value, text by its letters; again for the other direction
   const value = (row, i) => row.cells[i].dataset.value ?? row.cells[i].textContent;
-  const compare = (a, b) => {
+  const compare = (a, b, sign) => {
     const [x, y] = [Number(a), Number(b)];
-    if (a === "" || b === "") return (a === "") - (b === "");
-    return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b) : x - y;
+    if (a === "" || b === "") return (a === "") - (b === ""); // what is missing comes last both ways
+    return sign * (Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b) : x - y);
   };
   for (const button of document.querySelectorAll("th button")) {
     button.addEventListener("click", () => {
@@ -24,7 +24,7 @@
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const body = head.closest("table").tBodies[0];
       const sign = down ? -1 : 1;
-      const rows = [...body.rows].sort((a, b) => sign * compare(value(a, head.cellIndex), value(b, head.cellIndex)));
+      const rows = [...body.rows].sort((a, b) => compare(value(a, head.cellIndex), value(b, head.cellIndex), sign));
       body.append(...rows);
     });
   }

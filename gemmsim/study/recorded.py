@@ -14,10 +14,14 @@ from gemmsim.measured import Measured, read_measured
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.paths import data_folder
 from gemmsim.rows import Table, read_csv
+from gemmsim.study.speedup import DEFAULTS, FITTED
 from gemmsim.yamlfile import read_yaml
 
 #: what a file of timed configurations says of its rows; files of counters, facts and library times lack one of these
-_SAYS = ("gpu", "family", "dtype", "l2", "bm", "median_s")
+_SAYS = ("gpu", "family", "dtype", "l2", "bm")
+_TIMES = ("median_s", "time_s")
+#: rows that no coefficient was fitted on
+NEW = "not fitted on"
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,11 @@ class Recorded:
         return f"{self.rows.config.family} {self.rows.problem.dtype}"
 
     @property
-    def fitted(self) -> bool:
-        """Whether the coefficients were fitted on measured rows."""
-        return self.prediction.calibration.fitted
+    def basis(self) -> str:
+        """FITTED on these very rows, NEW where the coefficients were fitted on other files, DEFAULTS if on none."""
+        if not self.prediction.calibration.fitted:
+            return DEFAULTS
+        return FITTED if any(str(f).split()[0] == self.file for f in self.fit().get("files", ())) else NEW
 
     def keys(self) -> list[str]:
         """The name of each row's configuration."""
@@ -44,7 +50,7 @@ class Recorded:
 
     def fit(self) -> Mapping[str, Any]:
         """What the calibration file says of its fit: rows, files, held_out; empty if uncalibrated."""
-        if not self.fitted:
+        if not self.prediction.calibration.fitted:
             return {}
         path = Path(self.rows.gpu.path).parent / "calibration" / self.prediction.calibration.name
         said = read_yaml(path).get("fitted")
@@ -58,7 +64,7 @@ def recorded_rows(gpus: Sequence[Gpu]) -> list[Recorded]:
 
 def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     table = read_csv(str(path))
-    if any(column not in table for column in _SAYS):
+    if not all(column in table for column in _SAYS) or not any(column in table for column in _TIMES):
         return
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
     if gpu is None or _first(table, "family") not in families.FAMILIES:
