@@ -17,7 +17,7 @@ _WHERE = {
     "load_gpu": "gemmsim.hardware",
     "GemmsimError": "gemmsim.errors",
 }
-__all__ = [*_WHERE, "__version__"]  # noqa: PLE0604
+__all__ = [*_WHERE, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -76,9 +76,14 @@ def fit(rows: Measured, priors: Mapping[str, Prior] | None = None) -> Fit:
         return np.concatenate([np.log(predicted) - target, PRIOR_WEIGHT * (x - start) / width])
 
     s = least_squares(
-        residuals, start, bounds=(low - 1e-9, high + 1e-9), loss="soft_l1", f_scale=ROBUST_SCALE, x_scale=width,
+        residuals,
+        start,
+        bounds=(low - 1e-9, high + 1e-9),
+        loss="soft_l1",
+        f_scale=ROBUST_SCALE,
+        x_scale=width,
         max_nfev=MAX_EVALUATIONS,
-    )  # fmt: skip
+    )
     near = 0.01 * (high - low)
     bound = [n for n, x, lo, hi, e in zip(names, s.x, low, high, near, strict=True) if min(x - lo, hi - x) < e]
     values = {n: float(f"{v:.4g}") for n, v in zip(names, np.exp(s.x), strict=True)}
@@ -107,7 +112,7 @@ def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -
 
 
 def document(rows: Measured, found: Fit, provenance: Mapping[str, object]) -> dict[str, object]:
-    """What a calibration file holds: coefficients with unit and meaning, the range they hold in, where they come from."""
+    """What a calibration file holds: coefficients, the range of parameters they hold in, where they come from."""
     p, family = rows.problem, families.family(rows.config.family)
     columns = {"m": p.m, "n": p.n, "k": p.k, **rows.config.values}
     return {

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 class GemmsimError(Exception):
-    """A wrong input. The message is one sentence: what was found, where (file and key, or option), what was expected."""
+    """A wrong input. Its message is a sentence: what was found, where (file and key, or option), what was expected."""
 
 
 def unknown(what: str, found: str, known: Iterable[str], *, where: str = "") -> GemmsimError:

@@ -108,10 +108,10 @@ def _identity(a: Measured, b: Measured) -> list[tuple[str, str, str]]:
 def read_measured(
     path: str, *, gpu: str | None = None, family: str | None = None, dtype: str | None = None, l2: str | None = None
 ) -> Measured:
-    """The timed rows of a CSV. Columns gpu, family, dtype and l2 say what they are; the arguments fill in for missing ones.
+    """The timed rows of a CSV. Columns gpu, family, dtype and l2 say what they are; arguments stand in if missing.
 
     time_s, or median_s, is the time; a median over twice min_s was disturbed, and min_s stands for it. Rows with a
-    column status other than ok are left out. Raises GemmsimError for rows that differ in what they are, or hold no time.
+    column status other than ok are left out. Raises GemmsimError for rows that differ in what they are or lack a time.
     """
     table = read_csv(path)
     said = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
@@ -120,11 +120,11 @@ def read_measured(
     dtype_ = dtype_name(what["dtype"])
     families.check_dtype(what["family"], dtype_, where=path)
     keep = _timed(table)
-    sizes = [table.whole(d, keep) for d in "mnk"]
+    m, n, k = (table.whole(d, keep) for d in "mnk")
     known = [p.name for p in families.family(what["family"]).PARAMETERS if p.name in table]
     config = families.config(what["family"], {p: table.whole(p, keep) for p in known}, len(keep))
     return Measured(
-        gemm(*sizes, dtype_), config, table.facts(keep), _time(table, keep), chip, l2_condition(what["l2"], where=path)
+        gemm(m, n, k, dtype_), config, table.facts(keep), _time(table, keep), chip, l2_condition(what["l2"], where=path)
     )
 
 

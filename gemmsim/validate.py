@@ -12,8 +12,8 @@ from gemmsim.calibrate import fit, halves, predicted_s
 from gemmsim.measured import Measured, joined
 from gemmsim.problem import FloatArray, IntArray
 
-#: elements of a row stride that 16-byte accesses need with 2-byte elements
-ALIGNED = 8
+#: elements that a row stride must be a multiple of for whole 16-byte accesses in every family
+ALIGNED = 16
 #: a shape with fewer configurations has no ranking to speak of
 LEAST_CONFIGURATIONS = 5
 TOP = (1, 5, 10)
@@ -36,15 +36,20 @@ class Errors:
     def columns(self) -> dict[str, float]:
         """Flat, for tables: shares in per cent where the name says so."""
         flat = {
-            "rows": self.rows, "shapes": self.shapes, "mape_pct": 100 * self.mape, "median_pct": 100 * self.median,
-            "p90_pct": 100 * self.p90, "bias_pct": 100 * self.bias, "spearman": self.spearman,
-        }  # fmt: skip
+            "rows": self.rows,
+            "shapes": self.shapes,
+            "mape_pct": 100 * self.mape,
+            "median_pct": 100 * self.median,
+            "p90_pct": 100 * self.p90,
+            "bias_pct": 100 * self.bias,
+            "spearman": self.spearman,
+        }
         flat |= {f"top{n}_regret_pct": 100 * r for n, r in self.regret.items()}
         return flat | {"worst_top1_regret_pct": 100 * self.worst_regret}
 
 
 def errors(predicted_s: FloatArray, measured_s: FloatArray, shape: npt.NDArray[np.int64]) -> Errors:
-    """Errors of these rows; shape: the number of each row's problem (rows of one problem are ranked against each other)."""
+    """Errors of these rows. shape: number of each row's problem; rows of one problem are ranked against each other."""
     if not len(measured_s):
         nan = float("nan")
         return Errors(0, 0, nan, nan, nan, nan, nan, dict.fromkeys(TOP, nan), nan)

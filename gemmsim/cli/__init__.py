@@ -1,4 +1,4 @@
-"""The command line: one module a verb, loaded when the verb is called. Wrong input ends with one sentence and exit code 2."""
+"""The command line: one module a verb, loaded when it is called. Wrong input: one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except GemmsimError as error:
         _stop(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(2)
     except click.UsageError as error:
         _stop(error.format_message())
     except click.Abort:

@@ -22,13 +22,25 @@ from gemmsim.rows import check_out
 @click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
 @click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
 @click.option("--kernel", metavar="FILE", help="Source of the measured kernel; its hash goes into the file.")
-@click.option("--seeds", metavar="N", type=click.IntRange(0, 100), default=3, show_default=True,
-              help="Held-out halves to score; the errors go into the file.")  # fmt: skip
+@click.option(
+    "--seeds",
+    metavar="N",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Held-out halves to score; the errors go into the file.",
+)
 @click.option("--out", metavar="FILE", help="Write there instead of to stdout.")
 def command(
-    rows: Sequence[str], gpu: str | None, family: str | None, dtype: str | None, l2: str | None,
-    kernel: str | None, seeds: int, out: str | None,
-) -> None:  # fmt: skip
+    rows: Sequence[str],
+    gpu: str | None,
+    family: str | None,
+    dtype: str | None,
+    l2: str | None,
+    kernel: str | None,
+    seeds: int,
+    out: str | None,
+) -> None:
     """Fit the coefficients of a family on a GPU to measured rows, with bounds, priors and a robust loss.
 
     Put the file beside the GPU's own, as calibration/<gpu>.<family>.yaml, or give it as --calibration. It names its

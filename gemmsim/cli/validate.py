@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -38,18 +39,33 @@ COLUMNS = (
 @click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
 @click.option("--calibration", metavar="FILE|none", default="auto", help="Fitted coefficients.  [default: shipped]")
 @click.option("--no-facts", is_flag=True, help="Tile parameters alone: ignore the rows' compiler facts.")
-@click.option("--plain", is_flag=True, help="Only rows without spills whose N and K are multiples of 8.")
-@click.option("--split", metavar="config,shape", help="Fit one half of the configurations, of the shapes, or of both, "
-              "and score the other; without it the rows are scored with the calibration.")  # fmt: skip
+@click.option("--plain", is_flag=True, help="Only rows without spills whose N and K are multiples of 16.")
+@click.option(
+    "--split",
+    metavar="config,shape",
+    help="Fit one half of the configurations, of the shapes, or of both, "
+    "and score the other; without it the rows are scored with the calibration.",
+)
 @click.option(
     "--fit-with", metavar="FILE", multiple=True, help="With --split: rows that are always fitted, not scored."
 )
 @click.option("--seeds", metavar="N", type=click.IntRange(1, 1000), default=10, show_default=True, help="Splits.")
 @output_options()
 def command(
-    rows: Sequence[str], gpu: str | None, family: str | None, dtype: str | None, l2: str | None, calibration: str,
-    no_facts: bool, plain: bool, split: str | None, fit_with: Sequence[str], seeds: int, format: str, out: str | None,
-) -> None:  # fmt: skip
+    rows: Sequence[str],
+    gpu: str | None,
+    family: str | None,
+    dtype: str | None,
+    l2: str | None,
+    calibration: str,
+    no_facts: bool,
+    plain: bool,
+    split: str | None,
+    fit_with: Sequence[str],
+    seeds: int,
+    format: str,
+    out: str | None,
+) -> None:
     """Errors, rank correlation and regret of the model on measured rows, under the rows' own L2 condition.
 
     Regret: how much slower the model's first pick (the best of its first 5, 10) is than the best measured
@@ -60,12 +76,13 @@ def command(
     if fit_with and not by:
         raise GemmsimError("--fit-with says what is fitted, and nothing is: expected --split beside it")
     from gemmsim.measured import joined, read_measured
+    from gemmsim.validate import ALIGNED
 
     said: dict[str, Any] = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
     measured = joined([read_measured(f, **said) for f in rows])
     if plain:
         p = measured.problem
-        measured = measured.take(~measured.spills & (p.n % 8 == 0) & (p.k % 8 == 0))
+        measured = measured.take(~measured.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
     extra = joined([read_measured(f, **said) for f in fit_with]) if fit_with else None
     found = _held_out(measured, by, extra, seeds, no_facts) if by else _shipped(measured, calibration, no_facts)
     table = [{"slice": name, **_rounded(e.columns())} for name, e in found.items()]
@@ -104,7 +121,7 @@ def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_fac
     from gemmsim.validate import held_out
 
     def progress(steps: Iterable[int]) -> Iterable[int]:
-        with click.progressbar(list(steps), label="fitting", file=click.get_text_stream("stderr")) as bar:
+        with click.progressbar(list(steps), label="fitting", file=sys.stderr) as bar:
             yield from bar
 
     return held_out(measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, progress=progress)

@@ -35,6 +35,11 @@ class Refusals:
         number = np.asarray(found, np.float64)
         self._add(_Rule(code, unit, limit, number), number > limit)
 
+    def under(self, code: str, found: npt.ArrayLike, least: float, unit: str) -> None:
+        """Refuse the rows whose number is under the least."""
+        number = np.asarray(found, np.float64)
+        self._add(_Rule(code, f"{{found:.0f}} {unit}, at least {least:.0f}", None, number), number < least)
+
     def when(self, code: str, broken: npt.ArrayLike, sentence: str) -> None:
         """Refuse the rows where a rule without a number is broken."""
         self._add(_Rule(code, sentence, None, None), np.asarray(broken, bool))
@@ -42,9 +47,10 @@ class Refusals:
     def outside(self, p: Parameter, value: npt.NDArray[np.int64]) -> None:
         """Refuse the rows whose parameter has a value that the family's kernel cannot take."""
         self.over(p.name, value, p.high, f"{p.name}")
-        self.when(p.name, value < p.low, f"under {p.low}, the least {p.name} the kernel takes")
+        self.under(p.name, value, p.low, f"{p.name}")
         if p.power_of_two:
-            self.when(p.name, value & (value - 1) != 0, f"{p.name} is not a power of two")
+            odd = value & (value - 1) != 0
+            self._add(_Rule(p.name, "{found:.0f} is not a power of two", None, value.astype(np.float64)), odd)
 
     def _add(self, rule: _Rule, broken: npt.NDArray[np.bool_]) -> None:
         self.rule[broken & (self.rule < 0)] = len(self.rules)
@@ -59,9 +65,11 @@ class Refusals:
         if self.rule[i] < 0:
             return ""
         rule = self.rules[self.rule[i]]
-        if rule.found is None or rule.limit is None:
+        if rule.found is None:
             return f"{rule.code}: {rule.unit}"
-        found = rule.found[i] if rule.found.ndim else rule.found
+        found = float(rule.found[i] if rule.found.ndim else rule.found)
+        if rule.limit is None:
+            return f"{rule.code}: {rule.unit.format(found=found)}"
         return f"{rule.code}: {found:.0f} {rule.unit}, limit {rule.limit:.0f}"
 
     def reasons(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The classic fp32 GEMM on CUDA cores: block tile in shared memory, tm x tn results a thread in registers, scalar loads.
+"""The classic fp32 GEMM on CUDA cores: block tile in shared memory, tm x tn results a thread, scalar loads.
 
 The kernel is kernels/register_tile.cu. Counts below are of its code as nvcc 13.0 compiles it for sm_90: instruction
 counts were read off the disassembly of 534 configurations, shared-memory wavefronts follow from the lanes' addresses.
@@ -81,7 +81,7 @@ def _resources(u: Mapping[str, IntArray], arch: Arch) -> tuple[np.ndarray, ...]:
     bm, bn, bk, tm, tn = (u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn"))
     threads, results = np.maximum(np.floor(bm / tm) * np.floor(bn / tn), 1), tm * tn
     warps = np.ceil(threads / LANES)
-    limit = np.minimum(arch.regs_per_thread, np.floor(arch.regs_per_block / threads / 8) * 8)
+    limit = np.minimum(arch.regs_per_thread, np.maximum(np.floor(arch.regs_per_block / threads / 8) * 8, 16))
     branchy = (bm * bk < threads) | (bn * bk < threads)
     wanted = np.clip(28 + results + tm + tn + np.minimum(tm, tn) + 4 * branchy + 16 * (results >= 64), 32, limit)
     file = arch.regs_per_sm // arch.sub_partitions
@@ -129,18 +129,37 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     rounds_a, rounds_b = _rounds(copy_a, launch, tm * tn), _rounds(copy_b, launch, tm * tn)
     present = np.minimum(1, problem.m / bm)  # a tile taller than M skips rounds that hold no row
     return Traits(
-        path=np.full(1, FMA), warps=warps, fmas=threads * bk * tm * tn, wgmma_count=zero,
-        smem_reads=warps * bk * reads, smem_writes=warps * (copy_a * store_a + copy_b),
-        loops=zero, operations=zero, instructions=warps * (chain + bk * tm * tn),
-        integer_instructions=warps * COPY_INTEGER * (copy_a + copy_b), chain_instructions=chain,
-        global_sectors=4 * warps * (copy_a * live_a + copy_b * live_b), loads=zero,
-        rounds_a=np.minimum(rounds_a, np.maximum(1, np.ceil(rounds_a * present - 1e-6))), rounds_b=rounds_b,
-        barrier_warps=warps, step_clk=np.full(1, STEP_CLK), depth=np.ones(1), asynchronous=no,
-        through_registers=np.ones(1, bool), fill_steps=zero, prologue_loads=zero, accumulators=zero,
+        path=np.full(1, FMA),
+        warps=warps,
+        fmas=threads * bk * tm * tn,
+        wgmma_count=zero,
+        smem_reads=warps * bk * reads,
+        smem_writes=warps * (copy_a * store_a + copy_b),
+        loops=zero,
+        operations=zero,
+        instructions=warps * (chain + bk * tm * tn),
+        integer_instructions=warps * COPY_INTEGER * (copy_a + copy_b),
+        chain_instructions=chain,
+        global_sectors=4 * warps * (copy_a * live_a + copy_b * live_b),
+        loads=zero,
+        rounds_a=np.minimum(rounds_a, np.maximum(1, np.ceil(rounds_a * present - 1e-6))),
+        rounds_b=rounds_b,
+        barrier_warps=warps,
+        step_clk=np.full(1, STEP_CLK),
+        depth=np.ones(1),
+        asynchronous=no,
+        through_registers=np.ones(1, bool),
+        fill_steps=zero,
+        prologue_loads=zero,
+        accumulators=zero,
         store_sectors=warps * tm * tn * store_sectors * live_a * live_b,
-        a_row_bytes=np.full(1, 128.0), b_row_bytes=np.full(1, 128.0), a_copy_bytes=np.full(1, 16.0),
-        b_copy_bytes=np.full(1, 16.0), scalar_loads=zero, repeats_rows=no,
-    )  # fmt: skip
+        a_row_bytes=np.full(1, 128.0),
+        b_row_bytes=np.full(1, 128.0),
+        a_copy_bytes=np.full(1, 16.0),
+        b_copy_bytes=np.full(1, 16.0),
+        scalar_loads=zero,
+        repeats_rows=no,
+    )
 
 
 def _rounds(copies: FloatArray, launch: Launch, results: FloatArray) -> FloatArray:
@@ -152,8 +171,11 @@ def _rounds(copies: FloatArray, launch: Launch, results: FloatArray) -> FloatArr
 
 
 def _lanes(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
-    """From the lanes' addresses, means over warps: fragment-read wavefronts and instructions a warp and column of K,
-    wavefronts of one store of A's tile, sectors of one store of C."""  # noqa: D205, D209
+    """Means over warps, from the lanes' addresses.
+
+    Fragment-read wavefronts and instructions a warp and column of K, wavefronts of one store into A's tile, sectors of
+    one store of C.
+    """
     bm, bn, bk, tm, tn = (np.repeat(u[p], WARPS_READ) for p in ("bm", "bn", "bk", "tm", "tn"))
     across = np.maximum(bn // tn, 1)[:, None]
     threads = np.maximum((bm // tm) * (bn // tn), 1)

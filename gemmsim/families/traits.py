@@ -1,4 +1,4 @@
-"""What a kernel family asks of the chip: counts a block and a k-step, free of any rate. The model reads these, never a name."""
+"""What a kernel family asks of the chip: counts a block and a k-step. The model reads these, never a name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Triton's plain `tl.dot` GEMM: pointers and masks, cp.async pipelining by num_stages, grouped raster, fp32 accumulation.
+"""Triton's plain `tl.dot` GEMM: pointers and masks, cp.async pipelining, grouped raster, fp32 accumulation.
 
-The kernel is the one of Triton's matmul tutorial with masks along K and wrapped rows (studies/h200/triton_bf16_kernel.py).
+The kernel is that of Triton's matmul tutorial, masked along K, rows wrapped (studies/h200/triton_bf16_kernel.py).
 On sm_90 a tile of 64 rows or more with whole warp groups uses wgmma, every other one mma.sync.
 """
 
@@ -36,7 +36,7 @@ PRIORS: Mapping[str, Prior] = {
     "dram_latency": Prior(2.0, 0.3, 6.0),
     "arrival": Prior(1.0, 0.4, 2.0),
     "load_batch_clk": Prior(50, 5, 300),  # ptxas loads in short batches, not all at once
-    "async_write": Prior(0.75, 0.1, 1.5),
+    "async_write": Prior(0.5, 0.05, 1.5),
     "register_write": Prior(1.9, 0.5, 6.0),
     "loop_slots": Prior(65, 20, 200),
     "operation_slots": Prior(6.5, 1.0, 20),
@@ -49,12 +49,13 @@ PRIORS: Mapping[str, Prior] = {
     "spill_lone_clk": Prior(12, 5, 30),
     "spill_miss": Prior(3, 1, 8),
     "shared_near": Prior(0.5, 0.4, 0.7),  # counters: 0.54 to 0.77 of the bytes of A and B together are left
-    "shared_far": Prior(0.8, 0.6, 1.0),
+    "shared_far": Prior(0.8, 0.5, 1.0),
     "l2_rate": Prior(1.0, 0.8, 1.4),
     "rows_64b": Prior(0.25, 0.02, 1.0),
     "rows_32b": Prior(0.8, 0.05, 4.0),
     "narrow_copies": Prior(0.15, 0.01, 1.5),
     "repeated_rows": Prior(1.0, 0.05, 4.0),
+    "hot_lines": Prior(0.05, 0.002, 1.0),
     "memory_sharpness": Prior(4, 1.5, 10),
     "power": Prior(0.8, 0.05, 4.0),
 }
@@ -102,9 +103,16 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
 
     def compute(u: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         r = resources(
-            u["bm"], u["bn"], u["bk"], u["num_warps"], u["num_stages"], element_bytes=problem.element_bytes,
-            wgmma_allowed="wgmma" in arch.matrix_instructions, a_aligned=u["a"] == 1, b_aligned=u["b"] == 1,
-        )  # fmt: skip
+            u["bm"],
+            u["bn"],
+            u["bk"],
+            u["num_warps"],
+            u["num_stages"],
+            element_bytes=problem.element_bytes,
+            wgmma_allowed="wgmma" in arch.matrix_instructions,
+            a_aligned=u["a"] == 1,
+            b_aligned=u["b"] == 1,
+        )
         return r.regs_per_thread, r.spill_bytes, r.smem_bytes
 
     regs, spills, smem = per_unique(columns, len(config), compute)
@@ -131,20 +139,37 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     # a copy under 4 bytes cannot be cp.async, nor can elements loaded one by one: that operand is not pipelined
     serial = (s == 1) | (np.minimum(copies_a, copies_b) < 4) | ~a_ok | ~b_ok
     return Traits(
-        path=np.where(wgmma, WGMMA, MMA_SYNC), warps=w,
+        path=np.where(wgmma, WGMMA, MMA_SYNC),
+        warps=w,
         fmas=np.where(wgmma, count * 64 * width * (32 / e), rows * columns * bk),
         wgmma_count=np.where(wgmma, count, 0),
         smem_reads=np.where(wgmma, count * (64 + width) * 32, fragment_bytes) / 128,
         smem_writes=(bm + bn) * bk * e / 128,
-        loops=w * np.where(serial, 0.5, 1), operations=w * (loads + mma), instructions=zero, integer_instructions=zero,
-        chain_instructions=zero, global_sectors=zero, loads=loads, rounds_a=half, rounds_b=half,
-        barrier_warps=zero, step_clk=zero,
-        depth=np.where(serial, 1, np.maximum(s - 1, 1)), asynchronous=~serial, through_registers=s == 1,
-        fill_steps=np.where(serial & (s > 1), 0, np.maximum(s - 2, 0)), prologue_loads=loads * (s - 1),
-        accumulators=bm * bn / (32 * w), store_sectors=zero,
-        a_row_bytes=bk * e, b_row_bytes=bn * e, a_copy_bytes=np.minimum(COPY_BYTES, copies_a),
-        b_copy_bytes=np.minimum(COPY_BYTES, copies_b), scalar_loads=scalar, repeats_rows=np.ones(1, bool),
-    )  # fmt: skip
+        loops=w * np.where(serial, 0.5, 1),
+        operations=w * (loads + mma),
+        instructions=zero,
+        integer_instructions=zero,
+        chain_instructions=zero,
+        global_sectors=zero,
+        loads=loads,
+        rounds_a=half,
+        rounds_b=half,
+        barrier_warps=zero,
+        step_clk=zero,
+        depth=np.where(serial, 1, np.maximum(s - 1, 1)),
+        asynchronous=~serial,
+        through_registers=s == 1,
+        fill_steps=np.where(serial & (s > 1), 0, np.maximum(s - 2, 0)),
+        prologue_loads=loads * (s - 1),
+        accumulators=bm * bn / (32 * w),
+        store_sectors=zero,
+        a_row_bytes=bk * e,
+        b_row_bytes=bn * e,
+        a_copy_bytes=np.minimum(COPY_BYTES, copies_a),
+        b_copy_bytes=np.minimum(COPY_BYTES, copies_b),
+        scalar_loads=scalar,
+        repeats_rows=np.ones(1, bool),
+    )
 
 
 def _warps(bm: FloatArray, bn: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Fitted coefficients: hwspecs/calibration/<gpu>.<family>.yaml, with the rows they come from and the range they hold in."""
+"""Fitted coefficients: calibration/<gpu>.<family>.yaml, the rows they come from and the range they hold in."""
 
 from __future__ import annotations
 

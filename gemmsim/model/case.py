@@ -30,12 +30,24 @@ def make_case(
         _float(v) for v in (problem.m, problem.n, problem.k, *(config[p] for p in ("bm", "bn", "bk")))
     )
     return Case(
-        gpu=gpu, dtype=problem.dtype, element_bytes=problem.element_bytes, m=m, n=n, k=k, bm=bm, bn=bn, bk=bk,
-        group_m=module.group_m(config), regs_per_thread=_float(launch.regs_per_thread),
-        spill_bytes=launch.spill_bytes, smem_bytes=_float(launch.smem_bytes),
+        gpu=gpu,
+        dtype=problem.dtype,
+        element_bytes=problem.element_bytes,
+        m=m,
+        n=n,
+        k=k,
+        bm=bm,
+        bn=bn,
+        bk=bk,
+        group_m=module.group_m(config),
+        regs_per_thread=_float(launch.regs_per_thread),
+        spill_bytes=launch.spill_bytes,
+        smem_bytes=_float(launch.smem_bytes),
         blocks_per_sm=np.maximum(_float(blocks_per_sm), 1),
-        traits=module.traits(problem, config, launch, gpu.arch, align), c=coefficients, l2=l2,
-    )  # fmt: skip
+        traits=module.traits(problem, config, launch, gpu.arch, align),
+        c=coefficients,
+        l2=l2,
+    )
 
 
 def _float(values: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Every fitted number of the model: its name, unit and meaning. Priors and bounds are a family's, values a calibration file's."""
+"""Every fitted number of the model: name, unit, meaning. Priors are a family's, values a calibration file's."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "rows_32b": (0.0, "share", "further L2 cost of tile rows of 32 B"),
     "narrow_copies": (0.0, "share", "further L2 cost of copies under 16 B a thread"),
     "repeated_rows": (0.0, "share", "further L2 cost of rows read again because the tile is taller than M"),
+    "hot_lines": (0.0, "share", "further L2 cost of A a time that its lines of a k-step would fit into 64"),
     "memory_sharpness": (4.0, "exponent", "how sharply SM, L2 and DRAM time join where several blocks share an SM"),
     "memory_sharpness_lone": (4.0, "exponent", "the same with one block an SM"),
     "queue_noise": (0.1, "share", "0: resident blocks run in step; 1: they queue for the SM at random"),

@@ -14,9 +14,23 @@ from gemmsim.problem import FloatArray
 
 #: terms of a prediction: each has demand_X_s (its time alone) and saved_X_s (what would be gained with X free)
 TERMS = (
-    "math", "shared", "issue", "integer", "spill", "latency", "fill", "epilogue",
-    "l2", "dram", "writeback", "waves", "edge", "alignment", "power", "launch",
-)  # fmt: skip
+    "math",
+    "shared",
+    "issue",
+    "integer",
+    "spill",
+    "latency",
+    "fill",
+    "epilogue",
+    "l2",
+    "dram",
+    "writeback",
+    "waves",
+    "edge",
+    "alignment",
+    "power",
+    "launch",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,7 @@ class Case:
 
 @dataclass
 class Demand:
-    """What the launch asks of each part of the chip. Clocks are SM clocks; a station's clocks are of all its lanes together."""
+    """What the launch asks of each part of the chip. Clocks are SM clocks."""
 
     # geometry
     tiles_m: FloatArray

@@ -10,7 +10,9 @@ from gemmsim.model.demand import Case, Demand
 from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
 
-#: bytes of dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
+#: fewer distinct lines of A than this in a k-step leave slices of the L2 idle while all SMs ask the others
+HOT_LINES, LINE_BYTES = 64, 128
+#: dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
 DIRTY_SHARE_OF_L2 = 0.5
 
 
@@ -20,24 +22,42 @@ def fill(x: Case) -> Demand:
     tiles, k_steps = tiles_m * tiles_n, geometry.tiles(x.k, x.bk)
     dram = traffic.dram_traffic(_grid(x, tiles_m, tiles_n))
     read, write, writeback = _condition(x, dram)
+    cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
     l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)
     math, waits = compute.math_clk(x)
     resident = np.minimum(x.blocks_per_sm, np.ceil(tiles / x.gpu.sm_count))
     spill, spill_lone = shared_memory.spill_clk(x, resident)
     return Demand(
-        tiles_m=tiles_m, tiles_n=tiles_n, tiles=tiles, k_steps=k_steps,
-        useful_area=x.m * x.n / (tiles * x.bm * x.bn), useful_depth=x.k / (k_steps * x.bk),
-        l2_read_bytes=l2_bytes, dram_read_bytes=read, dram_write_bytes=write, writeback_bytes=writeback,
+        tiles_m=tiles_m,
+        tiles_n=tiles_n,
+        tiles=tiles,
+        k_steps=k_steps,
+        useful_area=x.m * x.n / (tiles * x.bm * x.bn),
+        useful_depth=x.k / (k_steps * x.bk),
+        l2_read_bytes=l2_bytes,
+        dram_read_bytes=read,
+        dram_write_bytes=write,
+        writeback_bytes=writeback,
         l2_weighted_bytes=l2_cost + x.m * x.n * x.element_bytes,
-        math_clk=math, math_waits=waits,
-        shared_clk=shared_memory.shared_clk(x), issue_clk=compute.issue_clk(x), integer_clk=compute.integer_clk(x),
-        spill_clk=spill, spill_lone_clk=spill_lone, spill_adds=x.traits.path == WGMMA,
-        latency_clk=latency.latency_clk(x, dram.cold_a, dram.cold_b), arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), tiles),
-        fill_steps=x.traits.fill_steps, start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
-        start_issue_clk=compute.start_issue_clk(x), epilogue_clk=compute.epilogue_clk(x),
+        math_clk=math,
+        math_waits=waits,
+        shared_clk=shared_memory.shared_clk(x),
+        issue_clk=compute.issue_clk(x),
+        integer_clk=compute.integer_clk(x),
+        spill_clk=spill,
+        spill_lone_clk=spill_lone,
+        spill_adds=x.traits.path == WGMMA,
+        latency_clk=latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
+        arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), tiles),
+        fill_steps=x.traits.fill_steps,
+        start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
+        start_issue_clk=compute.start_issue_clk(x),
+        epilogue_clk=compute.epilogue_clk(x),
         lone_factor=compute.few_warps(x),
-        l2_bytes_per_s=x.c["l2_rate"] * l2_rate(x.gpu), dram_bytes_per_s=dram_rate(x.gpu), launch_s=latency.launch_s(x.gpu),
-    )  # fmt: skip
+        l2_bytes_per_s=x.c["l2_rate"] * l2_rate(x.gpu),
+        dram_bytes_per_s=dram_rate(x.gpu),
+        launch_s=latency.launch_s(x.gpu),
+    )
 
 
 def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
@@ -61,14 +81,11 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
         return read, write, pushed + result - write
     if x.l2 == "warm":
         operands = x.element_bytes * (x.m * x.k + x.k * x.n)
-        found = traffic.warm_share(operands + result, x.gpu.l2_bytes / x.gpu.l2_partitions)
-        return np.maximum(read - found * operands, 0), write * (1 - found), nothing
+        return np.maximum(read - dram.stays * operands, 0), write * (1 - dram.stays), nothing
     return read, write, nothing
 
 
-def _l2(
-    x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _l2(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> tuple[FloatArray, FloatArray]:
     """L2->SM bytes of A and B after merging, and the same weighted by what they cost.
 
     Neighbouring blocks share the operand that does not change from one block id to the next: A along a row, B down a
@@ -83,6 +100,8 @@ def _l2(
     columns = np.where(t.repeats_rows, tiles_n * x.bn, x.n)
     bytes_a, bytes_b = share_a * rows * tiles_n * x.k * size, share_b * columns * tiles_m * x.k * size
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
+    lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
+    again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
     cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
     cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
     return bytes_a + bytes_b, bytes_a * cost_a + bytes_b * cost_b

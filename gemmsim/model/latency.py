@@ -40,7 +40,7 @@ def latency_clk(x: Case, cold_a: FloatArray, cold_b: FloatArray) -> FloatArray:
 
 
 def arrival_clk(x: Case, l2_step_bytes: FloatArray, tiles: FloatArray) -> FloatArray:
-    """Clocks that a k-step's bytes take once the first have come: through the SM's port, or at its share of the L2 rate.
+    """Clocks that a k-step's bytes take once the first have come: through the SM's port, or at its share of L2's rate.
 
     l2_step_bytes: what a block takes from L2 a k-step, weighted as in the L2 term. The rate is shared by the SMs that
     have a block: few SMs are limited by their ports (64 B a clock), all of an H200's by L2 (30 B a clock and SM).

@@ -194,9 +194,15 @@ def with_facts(launch: Launch, facts: Mapping[str, npt.ArrayLike]) -> Launch:
 
 
 def _predict(
-    problem: Gemm, config: Config, gpu: Gpu, fit: calibration.Calibration, l2: str,
-    facts: Mapping[str, npt.ArrayLike], free: Set[str], terms: bool,
-) -> Prediction:  # fmt: skip
+    problem: Gemm,
+    config: Config,
+    gpu: Gpu,
+    fit: calibration.Calibration,
+    l2: str,
+    facts: Mapping[str, npt.ArrayLike],
+    free: Set[str],
+    terms: bool,
+) -> Prediction:
     module, rows = families.family(config.family), len(problem)
     launch = with_facts(module.launch(problem, config, gpu.arch), facts)
     refusals = module.refusals(problem, config, launch, gpu.arch)
@@ -216,9 +222,19 @@ def _predict(
     for column in (*out.values(), *demand.values(), *saved.values()):
         column[refused] = np.nan
     return Prediction(
-        problem, config, launch, gpu, fit, l2, refusals, blocks_per_sm=occupancy.blocks_per_sm,
-        limited_by=occupancy.limited_by, demand=demand, saved=saved, **out,
-    )  # fmt: skip
+        problem,
+        config,
+        launch,
+        gpu,
+        fit,
+        l2,
+        refusals,
+        blocks_per_sm=occupancy.blocks_per_sm,
+        limited_by=occupancy.limited_by,
+        demand=demand,
+        saved=saved,
+        **out,
+    )
 
 
 @dataclass(frozen=True)

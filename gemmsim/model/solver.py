@@ -7,8 +7,8 @@
     an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own
     time = soft_max(SM, L2, DRAM) x power + launch
 
-`queue` is a closed form in the place of exact mean-value analysis, which needs one pass a resident block: held-out error
-5.7 against 6.5 % on the register-tile rows, where 0 noise (a maximum) gives 7.5.
+`queue` is a closed form in the place of exact mean-value analysis, which needs one pass a resident block: held-out
+error 5.7 against 6.5 % on the register-tile rows, where 0 noise (a maximum) gives 7.5.
 """
 
 from __future__ import annotations
@@ -61,10 +61,14 @@ def _step(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
     math, shared, issue, integer, spill, spill_lone = (
         _of(term, clk, free)
         for term, clk in (
-            ("math", d.math_clk), ("shared", d.shared_clk), ("issue", d.issue_clk), ("integer", d.integer_clk),
-            ("spill", d.spill_clk), ("spill", d.spill_lone_clk),
+            ("math", d.math_clk),
+            ("shared", d.shared_clk),
+            ("issue", d.issue_clk),
+            ("integer", d.integer_clk),
+            ("spill", d.spill_clk),
+            ("spill", d.spill_lone_clk),
         )
-    )  # fmt: skip
+    )
 
     def pipes(slower: FloatArray | float) -> FloatArray:
         unit = math * slower
@@ -131,8 +135,12 @@ def alone_s(x: Case, d: Demand) -> dict[str, FloatArray]:
     busiest, clock = np.ceil(d.tiles / x.gpu.sm_count), x.gpu.clock_hz
     rounds = np.ceil(busiest / x.blocks_per_sm)
     per_step = {
-        "math": d.math_clk, "shared": d.shared_clk, "issue": d.issue_clk, "integer": d.integer_clk, "spill": d.spill_clk,
-    }  # fmt: skip
+        "math": d.math_clk,
+        "shared": d.shared_clk,
+        "issue": d.issue_clk,
+        "integer": d.integer_clk,
+        "spill": d.spill_clk,
+    }
     out = {term: busiest * d.k_steps * clk / clock for term, clk in per_step.items()}
     out["latency"] = rounds * d.k_steps * (d.latency_clk + d.arrival_clk) / x.traits.depth / clock
     waiting = d.fill_steps * (d.latency_clk + d.arrival_clk) / x.traits.depth + d.start_clk

@@ -58,6 +58,7 @@ class Traffic:
     footprint_bytes: FloatArray  # of A and B, one wave
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
+    stays: FloatArray  # share of A, B and C that the same launch finds in L2 if it runs again
 
 
 def textbook_bytes(
@@ -105,12 +106,8 @@ def dram_traffic(g: Grid) -> Traffic:
         footprint_bytes=footprint,
         cold_a=reads_a / touches_a,
         cold_b=reads_b / touches_b,
+        stays=1 - _miss(held_a * g.tiles_m + held_b * g.tiles_n + share_c * c, g.side_bytes),
     )
-
-
-def warm_share(footprint_bytes: FloatArray, side_bytes: float) -> FloatArray:
-    """Share of A, B and C that a launch finds in L2 if the same launch ran just before it."""
-    return np.asarray(1 - _miss(footprint_bytes, side_bytes))
 
 
 def merged_share(shared: FloatArray | float, sharers: FloatArray) -> FloatArray:
@@ -141,9 +138,14 @@ def _touches(g: Grid, tiles: FloatArray, slots: FloatArray) -> tuple[FloatArray,
 
 
 def _written(
-    g: Grid, tiles: FloatArray, slots: FloatArray, tile_c: FloatArray, panels: tuple[FloatArray, FloatArray],
-    footprint: FloatArray, share_c: float,
-) -> FloatArray:  # fmt: skip
+    g: Grid,
+    tiles: FloatArray,
+    slots: FloatArray,
+    tile_c: FloatArray,
+    panels: tuple[FloatArray, FloatArray],
+    footprint: FloatArray,
+    share_c: float,
+) -> FloatArray:
     """C less what still lies in L2 when the launch ends: the tail wave's tiles, and whole waves that had room."""
     c = tile_c * tiles
     wave_c = np.minimum(slots * tile_c, c)

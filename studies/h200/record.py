@@ -29,7 +29,9 @@ def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int]]) -> str:
     (bm, bn, bk, warps, stages, group), (m, n, k) = key
     t = torch.bfloat16
     try:
-        mm.warmup(t, t, t, m, n, k, k, n, n, BM=bm, BN=bn, BK=bk, G=group, num_warps=warps, num_stages=stages, grid=(1,))
+        mm.warmup(
+            t, t, t, m, n, k, k, n, n, BM=bm, BN=bn, BK=bk, G=group, num_warps=warps, num_stages=stages, grid=(1,)
+        )
     except Exception as error:
         return type(error).__name__
     return ""
@@ -56,6 +58,7 @@ class Timer:
         self.other = torch.ones(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
 
     def __call__(self, launch: object, condition: str, repeats: int) -> list[float]:
+        """Seconds of each launch."""
         torch = self.torch
         torch.cuda._sleep(3_000_000)  # the host queues everything behind this
         pairs = []
