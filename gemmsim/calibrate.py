@@ -96,7 +96,7 @@ def predicted_s(rows: Measured, values: Mapping[str, float]) -> FloatArray:
 
 
 def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -> tuple[Index, Index]:
-    """Positions of rows to fit and rows to score: half of the configurations x half of the shapes, and the other halves.
+    """Positions of rows to fit and rows to score: half of configurations x half of shapes, and the other halves.
 
     by: 'config', 'shape' or both; rows of one half of one and the other half of the other are in neither part.
     """

@@ -21,7 +21,7 @@ TOP = (1, 5, 10)
 
 @dataclass(frozen=True)
 class Errors:
-    """Error figures of rows; shares, not per cent. Rankings are means over the shapes that have enough configurations."""
+    """Error figures of rows; shares, not per cent. Rankings: means over the shapes with enough configurations."""
 
     rows: int
     shapes: int

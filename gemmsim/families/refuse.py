@@ -30,15 +30,15 @@ class Refusals:
         """Rows that no rule refuses."""
         return self.rule < 0
 
-    def over(self, code: str, found: npt.ArrayLike, limit: float, unit: str) -> None:
+    def over(self, code: str, found: npt.ArrayLike, limit: float, unit: str = "") -> None:
         """Refuse the rows whose number is over the limit."""
         number = np.asarray(found, np.float64)
         self._add(_Rule(code, unit, limit, number), number > limit)
 
-    def under(self, code: str, found: npt.ArrayLike, least: float, unit: str) -> None:
+    def under(self, code: str, found: npt.ArrayLike, least: float) -> None:
         """Refuse the rows whose number is under the least."""
         number = np.asarray(found, np.float64)
-        self._add(_Rule(code, f"{{found:.0f}} {unit}, at least {least:.0f}", None, number), number < least)
+        self._add(_Rule(code, f"{{found:.0f}}, at least {least:.0f}", None, number), number < least)
 
     def when(self, code: str, broken: npt.ArrayLike, sentence: str) -> None:
         """Refuse the rows where a rule without a number is broken."""
@@ -46,8 +46,8 @@ class Refusals:
 
     def outside(self, p: Parameter, value: npt.NDArray[np.int64]) -> None:
         """Refuse the rows whose parameter has a value that the family's kernel cannot take."""
-        self.over(p.name, value, p.high, f"{p.name}")
-        self.under(p.name, value, p.low, f"{p.name}")
+        self.over(p.name, value, p.high)
+        self.under(p.name, value, p.low)
         if p.power_of_two:
             odd = value & (value - 1) != 0
             self._add(_Rule(p.name, "{found:.0f} is not a power of two", None, value.astype(np.float64)), odd)
@@ -70,7 +70,7 @@ class Refusals:
         found = float(rule.found[i] if rule.found.ndim else rule.found)
         if rule.limit is None:
             return f"{rule.code}: {rule.unit.format(found=found)}"
-        return f"{rule.code}: {found:.0f} {rule.unit}, limit {rule.limit:.0f}"
+        return f"{rule.code}: {f'{found:.0f} {rule.unit}'.strip()}, limit {rule.limit:.0f}"
 
     def reasons(self) -> list[str]:
         """`reason` of every row."""

@@ -23,8 +23,8 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     """Clocks of the math unit, and whether math waits for the fragment loads.
 
     Multiply-adds over the dense rate. A wgmma takes at least WGMMA_LEAST_CLK. Where mma.sync reaches well
-    under the peak (sm_90: 65 %, Luo et al. 2025) it and its fragment loads take turns: their clocks add up. Elsewhere (sm_80: 95 %)
-    they overlap and the rate is that share of the peak.
+    under the peak (sm_90: 65 %, Luo et al. 2025) it and its fragment loads take turns: their clocks add up. Elsewhere
+    (sm_80: 95 %) they overlap and the rate is that share of the peak.
     """
     arch, t = x.gpu.arch, x.traits
     waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8)
