@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from gemmsim.problem import FloatArray
@@ -12,6 +14,8 @@ def soft_max(sharpness: FloatArray | float, *terms: FloatArray) -> FloatArray:
     if isinstance(sharpness, float) and sharpness == 4:
         fourth = sum((np.square(np.square(x)) for x in terms[1:]), np.square(np.square(terms[0])))
         return np.asarray(np.sqrt(np.sqrt(fourth)))
+    top = reduce(np.maximum, terms)
+    scale = np.where(top > 0, top, 1)  # powers of shares neither overflow nor vanish
     with np.errstate(divide="ignore"):
-        total = sum((np.exp(sharpness * np.log(x)) for x in terms[1:]), np.exp(sharpness * np.log(terms[0])))
-        return np.asarray(np.exp(np.log(total) / sharpness))
+        total = sum(np.exp(sharpness * np.log(x / scale)) for x in terms)
+        return np.asarray(scale * np.exp(np.log(total) / sharpness))

@@ -214,7 +214,10 @@ def evidence(outcome: Outcome) -> Table:
     )  # fmt: skip
     rows = [row for r in outcome.recorded for row in _errors(r)]
     fits = {r.kernel: r for r in outcome.recorded if r.fit().get("held_out")}
-    rows += [_held_out(r) for r in fits.values()]
+    for r in fits.values():
+        rows += [_held_out(r, which, figures) for which, figures in r.fit()["held_out"]["of"].items()]
+        _held_out(r, which, figures) for r in fits.values() for which, figures in r.fit()["held_out"]["of"].items()
+    ]
     return table("errors", "Predicted against measured: errors", shown, rows, *_trust(outcome.recorded))
 
 
@@ -228,15 +231,14 @@ def _errors(r: Recorded) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _held_out(r: Recorded) -> dict[str, Any]:
+def _held_out(r: Recorded, which: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """The error that the calibration file says its fit had on rows kept from it."""
-    said = r.fit()["held_out"]
 
     def share(key: str) -> float | None:
         return said[key] / 100 if isinstance(said.get(key), int | float) else None
 
     return {
-        "gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.kernel, "which": "all rows", "rows": None, "shapes": None,
+        "gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.kernel, "which": which, "rows": None, "shapes": None,
         "mape": share("mape_pct"), "median": share("median_pct"), "p90": share("p90_pct"),
         "spearman": said.get("spearman"), "regret": share("top1_regret_pct"), "basis": "held out",
     }  # fmt: skip

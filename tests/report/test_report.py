@@ -79,7 +79,7 @@ def test_a_pass_is_the_sum_of_its_launches(outcome: Outcome) -> None:
 
 
 def test_errors_are_those_of_the_rows_beside_them(outcome: Outcome) -> None:
-    points = [r for r in numbers.points(outcome).rows() if r["file"].startswith("register_tile")]
+    points = [r for r in numbers.points(outcome).rows() if r["file"] == "register_tile_fp32.csv.gz"]
     table = [r for r in numbers.evidence(outcome).rows() if r["file"] == "register_tile_fp32"]
     mape = sum(r["mape"] * r["rows"] for r in table) / sum(r["rows"] for r in table)
     assert sum(r["rows"] for r in table) == len(points) == 1170
@@ -94,8 +94,8 @@ def test_held_out_errors_stand_beside_the_fitted_ones(outcome: Outcome) -> None:
 
 
 def test_timed_gemms_show_choice_best_and_cublas(outcome: Outcome) -> None:
-    (row,) = numbers.at_hand(outcome).rows()
-    assert (row["gemm"], row["rows"]) == ("qkv", 90)
+    (row,) = (r for r in numbers.at_hand(outcome).rows() if r["gemm"] == "qkv")
+    assert row["rows"] == 90
     assert row["regret"] == pytest.approx(row["measured_s"] / row["best_s"] - 1)
     assert row["cublas_s"] == pytest.approx(277.04e-6, rel=1e-4)
 
