@@ -107,9 +107,6 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
     r.over("threads_per_block", (bm // tm) * (bn // tn), arch.max_threads_per_block, "threads a block")
     r.when("whole_warps", launch.threads % LANES != 0, f"threads a block are not a multiple of {LANES}")
     r.over("static_smem", WIDTH * bk * (bm + 4 + bn), STATIC_SMEM_BYTES, "B of static shared memory a block")
-    budget = np.minimum(arch.regs_per_thread, arch.regs_per_block // np.maximum(launch.threads, 1) // 8 * 8)
-    crowded = (tm * tn + tm + tn + 4 > budget) & ~launch.from_facts
-    r.when("registers_per_thread", crowded, "accumulators and fragments exceed the registers a thread can have")
     r.over("grid_y", np.ceil(problem.m / bm), MAX_GRID_Y, "blocks in grid.y")
     return r
 
