@@ -1,0 +1,155 @@
+"""DRAM and L2 bytes against hardware counters of 39 launches on an H200, and what the closed forms must satisfy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from gemmsim import families, predict
+from gemmsim.families import triton
+from gemmsim.model.predict import Prediction
+from gemmsim.model.traffic import Grid, dram_traffic, merged_share, textbook_bytes
+from gemmsim.rows import read_csv
+
+ROWS = Path(__file__).parents[2] / "studies" / "h200"
+Floats = npt.NDArray[np.float64]
+CASES = {"triton": "triton_bf16_counters.csv.gz", "register_tile": "register_tile_fp32_counters.csv.gz"}
+#: small tiles whose blocks drift apart along K, so that a panel is read again though one wave holds it. The model has
+#: all blocks of a wave walk K in step: it says 0.38 and 0.51 of what was counted. (m, n, k, bm, bn)
+DRIFTING = {(8192, 8192, 8192, 64, 64), (4096, 4096, 4096, 32, 32)}
+
+
+def counted(family: str) -> tuple[Prediction, Floats, Floats, Floats]:
+    """Predictions of the counted launches, DRAM bytes read and written, L2->SM bytes."""
+    table = read_csv(str(ROWS / CASES[family]))
+    config = {p.name: table.whole(p.name) for p in families.family(family).PARAMETERS}
+    dtype = families.family(family).DTYPES[0]
+    p = predict(*(table.whole(d) for d in "mnk"), gpu="h200_sxm", dtype=dtype, family=family, config=config)
+    read, written = (table.number(f"dram__bytes_{way}_sum") for way in ("read", "write"))
+    return p, read, written, 32 * table.number("lts__t_sectors_srcunit_tex_sum")
+
+
+def operands(p: Prediction) -> Floats:
+    q = p.problem
+    return np.asarray(q.compulsory_bytes - float(q.element_bytes) * q.m * q.n)
+
+
+def drifting(p: Prediction) -> npt.NDArray[np.bool_]:
+    keys = zip(p.problem.m, p.problem.n, p.problem.k, p.config["bm"], p.config["bn"], strict=True)
+    return np.asarray([tuple(map(int, key)) in DRIFTING for key in keys])
+
+
+@pytest.mark.parametrize(
+    ("family", "rows", "mean", "most"), [("triton", 10, 0.1, 0.24), ("register_tile", 10, 0.02, 0.06)]
+)
+def test_dram_reads_against_counters(family: str, rows: int, mean: float, most: float) -> None:
+    """Operands read more than 1.1 times: found 9.5 % off on average and 23 % at most (triton), 1.2 and 5.1 %."""
+    p, read, _, _ = counted(family)
+    chosen = (read > 1.1 * operands(p)) & ~drifting(p)
+    off = np.abs(p.dram_read_bytes / read - 1)[chosen]
+    assert chosen.sum() == rows
+    assert off.mean() <= mean
+    assert off.max() <= most
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_what_is_read_once_is_predicted_once(family: str) -> None:
+    p, read, _, _ = counted(family)
+    once = read <= 1.1 * operands(p)
+    assert once.sum() >= 7
+    np.testing.assert_allclose(p.dram_read_bytes[once], read[once], rtol=0.05)
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_tiles_that_drift_apart_read_more_than_predicted(family: str) -> None:
+    """Known and left: when this changes, the rows belong with the others."""
+    p, read, _, _ = counted(family)
+    ratio = (p.dram_read_bytes / read)[drifting(p)]
+    assert len(ratio) == 1
+    assert 0.3 < ratio[0] < 0.6
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_dram_writes_against_counters(family: str) -> None:
+    """C of over 24 MB: found 3.3 % off on average and 7 % at most (triton), 5.0 and 23 %; smaller ones: 2.5 MB."""
+    p, _, written, _ = counted(family)
+    result = float(p.problem.element_bytes) * p.problem.m * p.problem.n
+    large = result > 24e6
+    off = np.abs(p.dram_write_bytes[large] / written[large] - 1)
+    assert large.sum() == 12
+    assert off.mean() <= 0.06
+    assert off.max() <= 0.25
+    assert (np.abs(p.dram_write_bytes - written)[~large] <= 3e6).all()
+
+
+def test_l2_bytes_against_counters() -> None:
+    """Triton's 16 B copies: found 0.62 to 1.01 of what was counted, 0.81 on average."""
+    p, _, _, sectors = counted("triton")
+    ratio = p.l2_read_bytes / sectors
+    assert ratio.min() > 0.55
+    assert ratio.max() < 1.1
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_the_textbook_form_is_what_leaves_l2_and_not_dram(family: str) -> None:
+    p, read, _, sectors = counted(family)
+    q, c = p.problem, p.config
+    textbook = textbook_bytes(q.m, q.n, q.k, c["bm"], c["bn"], q.element_bytes)
+    assert 0.3 < np.median(sectors / textbook) < 1.2
+    assert np.median(textbook / read) > 5
+
+
+def grid(side_mib: float = 30.0, partitions: int = 2, m: int = 4096, n: int = 4096, group: int = 1) -> Grid:
+    tiles_m, tiles_n = -(-m // 128), -(-n // 128)
+    sizes = [np.asarray([float(x)]) for x in (m, n, 4096, tiles_m, tiles_n, min(group, tiles_m), 132)]
+    return Grid(*sizes, element_bytes=2.0, side_bytes=side_mib * 2**20, partitions=partitions)
+
+
+def compulsory(g: Grid) -> Floats:
+    return np.asarray(2.0 * g.k * (g.m + g.n))
+
+
+def test_an_endless_cache_reads_and_writes_the_least_and_a_tiny_one_the_most() -> None:
+    endless, tiny = dram_traffic(grid(1e6)), dram_traffic(grid(1e-3))
+    np.testing.assert_allclose(endless.read_bytes, compulsory(grid()), rtol=1e-5)
+    np.testing.assert_allclose(endless.write_bytes, 0, atol=1)
+    np.testing.assert_allclose(endless.stays, 1, rtol=1e-4)
+    np.testing.assert_allclose(tiny.write_bytes, 2 * 4096 * 4096, rtol=1e-6)
+    np.testing.assert_allclose(tiny.stays, 0, atol=1e-6)
+    assert tiny.read_bytes[0] > 4 * compulsory(grid())[0]
+
+
+def test_a_larger_cache_never_reads_more() -> None:
+    sides = (1, 4, 10, 20, 30, 40, 60, 120)
+    for group in (1, 8, 32):
+        reads = [dram_traffic(grid(side, group=group)).read_bytes[0] for side in sides]
+        assert reads == sorted(reads, reverse=True)
+
+
+def test_one_wave_reads_everything_once() -> None:
+    one = dram_traffic(grid(0.1, m=1408, n=1536))  # 11 x 12 tiles on 132 slots
+    np.testing.assert_allclose(one.read_bytes, 2 * 4096 * (1408 + 1536))
+    assert (one.cold_a, one.cold_b) == (1, 1)
+
+
+def test_a_copy_on_each_side_halves_the_cache() -> None:
+    """60 MiB that every SM reaches hold more of a wave than two sides of 30 with a copy each."""
+    whole, sides = dram_traffic(grid(60.0, partitions=1)), dram_traffic(grid(30.0, partitions=2))
+    assert whole.read_bytes[0] < sides.read_bytes[0]
+
+
+def test_waves_span_rows_and_columns_of_tiles() -> None:
+    row_major, grouped = dram_traffic(grid(m=8192, n=8192)), dram_traffic(grid(m=8192, n=8192, group=8))
+    assert (row_major.wave_rows[0], row_major.wave_columns[0]) == (3, 64)  # 132 of rows of 64
+    assert (grouped.wave_rows[0], grouped.wave_columns[0]) == (8, 17)  # 132 in columns of 8
+    assert grouped.read_bytes[0] < row_major.read_bytes[0]
+
+
+def test_merging_leaves_all_of_one_request_and_a_share_of_many() -> None:
+    assert merged_share(0.6, np.asarray([1.0]))[0] == 1
+    assert merged_share(0.6, np.asarray([1e9]))[0] == pytest.approx(0.6)
+    assert merged_share(1.0, np.asarray([7.0]))[0] == pytest.approx(1)
+    assert triton.PRIORS["shared_near"].low >= 0.4
