@@ -145,7 +145,10 @@ def _one(table: Table, name: str, given: str | None) -> str:
 def _timed(table: Table) -> Index:
     if "status" not in table:
         return np.arange(len(table))
-    return np.flatnonzero(np.asarray([s == "ok" for s in table.text("status")]))
+    keep = np.flatnonzero(np.asarray([s == "ok" for s in table.text("status")]))
+    if not len(keep):
+        raise GemmsimError(f"{table.path}: no row has the status ok: expected at least one that was timed")
+    return keep
 
 
 def _time(table: Table, keep: Index) -> FloatArray:

@@ -103,6 +103,7 @@ def test_an_option_that_contradicts_the_rows(tmp_path: Path, given: dict[str, st
         ((HEAD, ROW.replace("fp32", "bf16")), "family register_tile has no bf16 kernel"),
         ((HEAD, ROW.replace("warm", "hot")), "unknown L2 condition 'hot'"),
         ((HEAD, ROW.replace("h200_sxm", "h300")), "unknown GPU 'h300'"),
+        ((f"{HEAD},status", f"{ROW},timeout"), "no row has the status ok"),
     ],
 )
 def test_files_that_are_no_measured_rows(tmp_path: Path, lines: tuple[str, ...], says: str) -> None:
