@@ -19,8 +19,10 @@ from gemmsim.measured import Measured
 from gemmsim.model import effects, solver
 from gemmsim.model.case import make_case
 from gemmsim.model.coefficients import COEFFICIENTS, complete
+from gemmsim.model.demand import Case
+from gemmsim.model.intervals import Spread, classify, spread_of
 from gemmsim.model.occupancy import blocks_per_sm
-from gemmsim.problem import FloatArray
+from gemmsim.problem import FloatArray, IntArray
 
 PRIOR_WEIGHT = 0.1
 #: residuals beyond this (10 %) count less and less
@@ -53,8 +55,16 @@ class Model:
 
     def time_s(self, values: Mapping[str, float]) -> FloatArray:
         """Seconds of each row with these coefficients."""
-        case = replace(self._case, c=complete({**self._fixed, **values}))
+        case = self._with(values)
         return solver.time_s(case, effects.fill(case))
+
+    def kinds(self) -> IntArray:
+        """What kind of case each row is, as intervals tell them apart."""
+        case = self._with({})
+        return classify(case, effects.fill(case))
+
+    def _with(self, values: Mapping[str, float]) -> Case:
+        return replace(self._case, c=complete({**self._fixed, **values}))
 
 
 def fit(rows: Measured, priors: Mapping[str, Prior] | None = None) -> Fit:
@@ -111,7 +121,26 @@ def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -
     return np.flatnonzero(fitted), np.flatnonzero(scored)
 
 
-def document(rows: Measured, found: Fit, provenance: Mapping[str, object]) -> dict[str, object]:
+def spread(rows: Measured, seeds: int) -> Spread:
+    """How measured times scatter about predictions of rows not fitted on, by class, with facts and without."""
+    sides = {"facts": Model(rows), "tile": Model(rows.without_facts())}
+    pools: dict[str, list[tuple[FloatArray, IntArray]]] = {side: [] for side in sides}
+    kinds = {side: model.kinds() for side, model in sides.items()}
+    for seed in range(seeds):
+        fitted, scored = halves(rows, seed)
+        values = fit(rows.take(fitted)).values
+        for side, model in sides.items():
+            ratio = rows.time_s / model.time_s(values)
+            pools[side].append((ratio[scored], kinds[side][scored]))
+    found = {side: spread_of(*(np.concatenate(x) for x in zip(*pool, strict=True))) for side, pool in pools.items()}
+    return Spread(found["facts"], found["tile"])
+
+
+def _listed(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
+    return {name: [round(low, 4), round(high, 4)] for name, (low, high) in table.items()}
+
+
+def document(rows: Measured, found: Fit, within: Spread, provenance: Mapping[str, object]) -> dict[str, object]:
     """What a calibration file holds: coefficients, the range of parameters they hold in, where they come from."""
     p, family = rows.problem, families.family(rows.config.family)
     columns = {"m": p.m, "n": p.n, "k": p.k, **rows.config.values}
@@ -129,6 +158,7 @@ def document(rows: Measured, found: Fit, provenance: Mapping[str, object]) -> di
             **provenance,
         },
         "range": {name: [int(v.min()), int(v.max())] for name, v in columns.items()},
+        "intervals": {side: _listed(table) for side, table in (("facts", within.facts), ("tile", within.tile))},
         "coefficients": dict(found.values),
     }
 

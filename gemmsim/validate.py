@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.calibrate import fit, halves, predicted_s
+from gemmsim.calibrate import Index, Model, fit, halves, spread
 from gemmsim.measured import Measured, joined
+from gemmsim.model.calibration import Calibration
+from gemmsim.model.predict import predict
 from gemmsim.problem import FloatArray, IntArray
 
 #: elements that a row stride must be a multiple of for whole 16-byte accesses in every family
@@ -32,6 +34,8 @@ class Errors:
     spearman: float
     regret: Mapping[int, float]  # best of the model's first n against the best measured, mean over shapes
     worst_regret: float  # of the first pick
+    coverage: float = float("nan")  # share of rows inside the interval (80 % asked for)
+    width: float = float("nan")  # of the interval over the time, median
 
     def columns(self) -> dict[str, float]:
         """Flat, for tables: shares in per cent where the name says so."""
@@ -45,10 +49,16 @@ class Errors:
             "spearman": self.spearman,
         }
         flat |= {f"top{n}_regret_pct": 100 * r for n, r in self.regret.items()}
-        return flat | {"worst_top1_regret_pct": 100 * self.worst_regret}
+        flat["worst_top1_regret_pct"] = 100 * self.worst_regret
+        return flat | {"coverage_pct": 100 * self.coverage, "width": self.width}
 
 
-def errors(predicted_s: FloatArray, measured_s: FloatArray, shape: npt.NDArray[np.int64]) -> Errors:
+def errors(
+    predicted_s: FloatArray,
+    measured_s: FloatArray,
+    shape: npt.NDArray[np.int64],
+    interval_s: tuple[FloatArray, FloatArray] | None = None,
+) -> Errors:
     """Errors of these rows. shape: number of each row's problem; rows of one problem are ranked against each other."""
     if not len(measured_s):
         nan = float("nan")
@@ -56,6 +66,7 @@ def errors(predicted_s: FloatArray, measured_s: FloatArray, shape: npt.NDArray[n
     off = predicted_s / measured_s - 1
     rho, regret = _rankings(predicted_s, measured_s, shape)
     nan = float("nan")
+    low, high = interval_s or (predicted_s, predicted_s)
     return Errors(
         rows=len(off),
         shapes=len(np.unique(shape)),
@@ -66,6 +77,8 @@ def errors(predicted_s: FloatArray, measured_s: FloatArray, shape: npt.NDArray[n
         spearman=float(np.mean(rho)) if rho else nan,
         regret={n: float(np.mean([r[i] for r in regret])) if regret else nan for i, n in enumerate(TOP)},
         worst_regret=max((r[0] for r in regret), default=nan),
+        coverage=float(np.mean((low <= measured_s) & (measured_s <= high))) if interval_s else nan,
+        width=float(np.median((high - low) / predicted_s)) if interval_s else nan,
     )
 
 
@@ -109,10 +122,24 @@ def slices(rows: Measured) -> dict[str, npt.NDArray[np.bool_]]:
     return {name: mask for name, mask in parts.items() if mask.any()}
 
 
-def score(rows: Measured, predicted_s: FloatArray) -> dict[str, Errors]:
-    """Errors of each slice."""
-    shapes = rows.shapes
-    return {name: errors(predicted_s[w], rows.time_s[w], shapes[w]) for name, w in slices(rows).items()}
+def score(rows: Measured, calibration: Calibration, *, facts: bool = True) -> dict[str, Errors]:
+    """Errors of each slice of rows, predicted with a calibration; facts: use the rows' compiler facts."""
+    p = predict(
+        rows.problem.m,
+        rows.problem.n,
+        rows.problem.k,
+        gpu=rows.gpu,
+        dtype=rows.problem.dtype,
+        family=rows.config.family,
+        config=rows.config,
+        facts=rows.facts if facts else None,
+        l2=rows.l2,
+        calibrated=calibration,
+    )
+    low, high = p.interval_s
+    pooled = _Pool(rows)
+    pooled.add(np.arange(len(rows)), p.time_s, low, high, 0)
+    return pooled.errors()
 
 
 def held_out(
@@ -122,24 +149,55 @@ def held_out(
     by: Sequence[str] = ("config", "shape"),
     fit_with: Measured | None = None,
     facts: bool = True,
+    intervals: int = 0,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Errors]:
     """Errors of rows that were not fitted on: for each seed fit one half (and `fit_with`), score the other.
 
     by: halves of configurations, of shapes or of both, when only new shapes with new configurations are scored. facts:
-    whether scoring uses compiler facts; fitting does, always. Slices are pooled over the seeds.
+    whether scoring uses compiler facts; fitting does, always. intervals: splits of the fitted half that give its
+    intervals (0: none). Slices are pooled over the seeds.
     """
     asked = rows if facts else rows.without_facts()
-    parts = slices(rows)
-    pooled: dict[str, list[tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]]] = {name: [] for name in parts}
+    pooled = _Pool(rows)
     for seed in progress(range(seeds)):
         fitted, scored = halves(rows, seed, by)
-        train = rows.take(fitted)
-        values = fit(train if fit_with is None else joined([fit_with, train])).values
-        predicted = predicted_s(asked.take(scored), values)
-        shapes = rows.shapes + seed * len(rows)
-        for name, mask in parts.items():
-            w = mask[scored]
-            pooled[name].append((predicted[w], rows.time_s[scored][w], shapes[scored][w]))
-    joined_up = {name: [np.concatenate(x) for x in zip(*p, strict=True)] for name, p in pooled.items()}
-    return {name: errors(p, t, s) for name, (p, t, s) in joined_up.items() if len(t)}
+        train = rows.take(fitted) if fit_with is None else joined([fit_with, rows.take(fitted)])
+        values = fit(train).values
+        model = Model(asked.take(scored))
+        predicted = model.time_s(values)
+        if intervals:
+            known = np.full(len(scored), facts)
+            low, high = spread(train, intervals).factors(model.kinds(), known)
+            pooled.add(scored, predicted, predicted * low, predicted * high, seed)
+        else:
+            pooled.add(scored, predicted, None, None, seed)
+    return pooled.errors()
+
+
+class _Pool:
+    """Scored rows, slice by slice, over all seeds."""
+
+    def __init__(self, rows: Measured) -> None:
+        self._rows, self._shapes = rows, rows.shapes
+        self._parts = slices(rows)
+        self._found: dict[str, list[list[FloatArray]]] = {name: [] for name in self._parts}
+
+    def add(
+        self, index: Index, predicted: FloatArray, low: FloatArray | None, high: FloatArray | None, seed: int
+    ) -> None:
+        """Rows at these positions, with their predictions and intervals."""
+        shape = (self._shapes + seed * len(self._rows))[index].astype(np.float64)
+        columns = [predicted, self._rows.time_s[index], shape, *(x for x in (low, high) if x is not None)]
+        for name, mask in self._parts.items():
+            self._found[name].append([column[mask[index]] for column in columns])
+
+    def errors(self) -> dict[str, Errors]:
+        """Errors of each slice that has rows."""
+        out = {}
+        for name, parts in self._found.items():
+            predicted, measured, shape, *interval = (np.concatenate(x) for x in zip(*parts, strict=True))
+            if len(measured):
+                within = (interval[0], interval[1]) if interval else None
+                out[name] = errors(predicted, measured, shape.astype(np.int64), within)
+        return out

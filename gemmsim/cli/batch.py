@@ -70,7 +70,7 @@ class _Results:
 def result_names(terms: bool = True) -> list[str]:
     """Columns of a prediction in a CSV, in their order."""
     names = ["feasible", "reason", "time_s", "tflops", "bound_by", "blocks_per_sm", "limited_by", *_NUMBERS]
-    names += ["calibration", "extrapolated"]
+    names += ["time_lo_s", "time_hi_s", "calibration", "extrapolated"]
     return names + [f"{kind}_{term}_s" for kind in ("demand", "saved") if terms for term in TERMS]
 
 
@@ -168,7 +168,9 @@ def _chip(name: str | None, dtype: str, places: Mapping[str, str]) -> Gpu:
 def _put(results: _Results, where: Index | None, p: Prediction) -> None:
     feasible = p.feasible
     blocks = [str(b) if ok else "" for b, ok in zip(p.blocks_per_sm.tolist(), feasible.tolist(), strict=True)]
+    low, high = p.interval_s
     columns: dict[str, Any] = {
+        "time_lo_s": low, "time_hi_s": high,
         "feasible": feasible, "reason": p.reasons, "time_s": p.time_s, "tflops": p.tflops, "bound_by": p.bound_by,
         "blocks_per_sm": blocks, "limited_by": p.limited_by_names, **{name: getattr(p, name) for name in _NUMBERS},
         "calibration": [p.calibration.name] * len(p), "extrapolated": _flags(p.extrapolated, feasible),

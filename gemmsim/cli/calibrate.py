@@ -15,6 +15,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out
 
 #: slices whose held-out errors stand in the file
+LEAST_SEEDS = 5  # splits that the intervals need
 SHOWN = ("no spills, aligned", "spills", "unaligned N or K")
 
 
@@ -29,7 +30,7 @@ SHOWN = ("no spills, aligned", "spills", "unaligned N or K")
     "--seeds",
     metavar="N",
     type=click.IntRange(0, 100),
-    default=3,
+    default=5,
     show_default=True,
     help="Held-out halves to score; the errors go into the file.",
 )
@@ -51,7 +52,7 @@ def command(
     """
     if out:
         check_out(out)
-    from gemmsim.calibrate import document, fit, to_yaml
+    from gemmsim.calibrate import document, fit, spread, to_yaml
     from gemmsim.measured import joined, read_measured
 
     measured = joined([read_measured(f, gpu=gpu, family=family, dtype=dtype, l2=l2) for f in rows])
@@ -62,7 +63,8 @@ def command(
     if seeds:
         provenance["held_out"] = _scores(measured, seeds)
     provenance["by"] = f"gemmsim {__version__}"
-    send(to_yaml(document(measured, found, provenance)), out)
+    within = spread(measured, max(seeds, LEAST_SEEDS))
+    send(to_yaml(document(measured, found, within, provenance)), out)
     for name in found.on_bound:
         click.echo(f"gemmsim: {name} ended on its bound ({found.values[name]:g})", err=True)
     if not found.converged:
@@ -88,4 +90,4 @@ def _scores(measured: object, seeds: int) -> Mapping[str, object]:
 
 
 def _figures(columns: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(float(v), 3) for name, v in columns.items() if name not in ("rows", "shapes")}
+    return {name: round(float(v), 3) for name, v in columns.items() if name not in ("rows", "shapes") and v == v}

@@ -133,10 +133,11 @@ def _record(p: Prediction) -> dict[str, Any]:
     launch = p.launch
     names = ("time_s", "tflops", "blocks_per_sm", "waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")
     peak = p.gpu.peak_flops(p.problem.dtype)
+    low, high = p.interval_s
     return {
         "m": p.problem.m[0], "n": p.problem.n[0], "k": p.problem.k[0], "dtype": p.problem.dtype, "gpu": p.gpu.name,
         "sm_count": p.gpu.sm_count, "family": p.config.family, "l2": p.l2, **p.config.row(0),
-        **{name: getattr(p, name)[0] for name in names},
+        **{name: getattr(p, name)[0] for name in names}, "time_lo_s": low[0], "time_hi_s": high[0],
         "peak_fraction": p.tflops[0] * 1e12 / peak if peak else None, "bound_by": p.bound_by[0],
         "limited_by": p.limited_by_names[0], "threads": launch.threads[0], "regs_per_thread": launch.regs_per_thread[0],
         "spill_bytes": launch.spill_bytes[0], "smem_bytes": launch.smem_bytes[0],
@@ -156,6 +157,7 @@ def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
     yield "GPU", f"{r['gpu']} ({p.gpu.product}), {sms}"
     yield "configuration", f"{r['family']} {config_key(p.config.row(0))}"
     yield "time", human(r["time_s"], "s")
+    yield "80 % interval", f"{human(r['time_lo_s'], 's')} to {human(r['time_hi_s'], 's')}"
     share = f", {r['peak_fraction']:.1%} of the dense {r['dtype']} peak" if r["peak_fraction"] else ""
     rate = r["tflops"]
     yield "rate", f"{rate:.{1 if rate >= 10 else 3}f} TFLOP/s{share}"

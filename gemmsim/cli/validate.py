@@ -13,6 +13,7 @@ from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.errors import GemmsimError, unknown
 
 SPLITS = ("config", "shape")
+INTERVAL_SPLITS = 3
 #: what the same row differs by from one machine and hour to another (studies/h200/README.md)
 NOISE_PCT = {"fp32": 0.4, "bf16": 2.5}
 COLUMNS = (
@@ -28,6 +29,8 @@ COLUMNS = (
     Column("top5_regret_pct", "top-5 %"),
     Column("top10_regret_pct", "top-10 %"),
     Column("worst_top1_regret_pct", "worst top-1 %"),
+    Column("coverage_pct", "inside 80 % interval"),
+    Column("width", "its width"),
 )
 
 
@@ -108,13 +111,10 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def _shipped(measured: Any, calibration: str, no_facts: bool) -> Any:
-    from gemmsim.calibrate import predicted_s
     from gemmsim.model.calibration import find
     from gemmsim.validate import score
 
-    asked = measured.without_facts() if no_facts else measured
-    fit = find(measured.gpu.name, measured.gpu.path, measured.config.family, calibration)
-    return score(measured, predicted_s(asked, fit.values))
+    return score(measured, find(measured.gpu, measured.config.family, calibration), facts=not no_facts)
 
 
 def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_facts: bool) -> Any:
@@ -124,7 +124,9 @@ def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_fac
         with click.progressbar(list(steps), label="fitting", file=sys.stderr) as bar:
             yield from bar
 
-    return held_out(measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, progress=progress)
+    return held_out(
+        measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, intervals=INTERVAL_SPLITS, progress=progress
+    )
 
 
 def _rounded(columns: dict[str, float]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from typing import Any
 
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families import family
+from gemmsim.hardware import Gpu
 from gemmsim.model.coefficients import COEFFICIENTS, complete
+from gemmsim.model.intervals import CLASSES, Spread, uncalibrated
 
 #: what a prediction without fitted coefficients says of itself
 UNCALIBRATED = "uncalibrated"
@@ -25,6 +27,7 @@ class Calibration:
     values: Mapping[str, float]
     dtypes: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    spread: Spread = field(default_factory=uncalibrated)
 
     @property
     def fitted(self) -> bool:
@@ -39,7 +42,7 @@ def defaults(family_name: str) -> Calibration:
     return Calibration(UNCALIBRATED, complete(values))
 
 
-def find(gpu_name: str, gpu_path: str, family_name: str, choice: str = "auto") -> Calibration:
+def find(gpu: Gpu, family_name: str, choice: str = "auto") -> Calibration:
     """The calibration for a GPU and family: choice is 'auto', 'none' or a file.
 
     auto looks for calibration/<gpu>.<family>.yaml beside the GPU's own file; without one, the defaults.
@@ -48,7 +51,7 @@ def find(gpu_name: str, gpu_path: str, family_name: str, choice: str = "auto") -
         return defaults(family_name)
     if choice != "auto":
         return load(Path(choice), family_name)
-    path = Path(gpu_path).parent / "calibration" / f"{gpu_name}.{family_name}.yaml"
+    path = Path(gpu.path).parent / "calibration" / f"{gpu.name}.{family_name}.yaml"
     return load(path, family_name) if path.is_file() else defaults(family_name)
 
 
@@ -81,7 +84,22 @@ def _load(path: Path, stamp: int, family_name: str) -> Calibration:
     dtypes = document.get("dtypes")
     if not isinstance(dtypes, list) or not all(isinstance(d, str) for d in dtypes):
         raise GemmsimError(f"calibration {path}: dtypes is {dtypes!r}, expected a list of dtype names")
-    return Calibration(path.name, complete(values), tuple(dtypes), spans)
+    return Calibration(path.name, complete(values), tuple(dtypes), spans, _spread(document, path))
+
+
+def _spread(document: dict[str, Any], path: Path) -> Spread:
+    """Factors by class; those of uncalibrated predictions where the file has none."""
+    if "intervals" not in document:
+        return uncalibrated()
+    sides = _mapping(document, "intervals", path)
+    tables = {}
+    for side in ("facts", "tile"):
+        given = _mapping(sides, side, path)
+        missing = [name for name in CLASSES if name not in given]
+        if missing:
+            raise GemmsimError(f"calibration {path}: intervals.{side}.{missing[0]} is missing")
+        tables[side] = {name: _span(given[name], f"intervals.{side}.{name}", path) for name in CLASSES}
+    return Spread(tables["facts"], tables["tile"])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model import calibration, effects, geometry, solver
 from gemmsim.model.case import make_case
 from gemmsim.model.demand import TERMS, Case, Demand
+from gemmsim.model.intervals import EXTRAPOLATED, classify
 from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
 from gemmsim.problem import FloatArray, Gemm, IntArray, gemm
 
@@ -57,6 +58,7 @@ class Prediction:
     l2: str
     refusals: Refusals
     time_s: FloatArray
+    kind: IntArray  # positions in intervals.CLASSES
     blocks_per_sm: IntArray
     limited_by: IntArray  # positions in LIMITERS
     waves: FloatArray
@@ -99,10 +101,18 @@ class Prediction:
         return [LIMITERS[i] if ok else "" for i, ok in zip(self.limited_by, self.feasible, strict=True)]
 
     @property
+    def interval_s(self) -> tuple[FloatArray, FloatArray]:
+        """10th and 90th percentile of the time that would be measured, s: wider if extrapolated or uncalibrated."""
+        low, high = self.calibration.spread.factors(self.kind, self.launch.from_facts)
+        further = np.where(self.extrapolated, EXTRAPOLATED, 1.0)
+        return np.asarray(self.time_s * low**further), np.asarray(self.time_s * high**further)
+
+    @property
     def extrapolated(self) -> npt.NDArray[np.bool_]:
-        """Rows outside the range of the rows that the coefficients were fitted on; all false if uncalibrated."""
+        """Rows of another dtype or outside the range that the coefficients were fitted on; false if uncalibrated."""
         columns = {"m": self.problem.m, "n": self.problem.n, "k": self.problem.k, **self.config.values}
-        outside = np.zeros(len(self), bool)
+        fitted = self.calibration.fitted
+        outside = np.full(len(self), fitted and self.problem.dtype not in self.calibration.dtypes)
         for name, (low, high) in self.calibration.ranges.items():
             if name in columns:
                 outside |= (columns[name] < low) | (columns[name] > high)
@@ -121,7 +131,7 @@ def predict(
     facts: Mapping[str, npt.ArrayLike] | None = None,
     l2: str = DEFAULT_L2,
     without: Iterable[str] = (),
-    calibrated: str = "auto",
+    calibrated: str | calibration.Calibration = "auto",
     num_sms: int | None = None,
     terms: bool = False,
 ) -> Prediction:
@@ -130,7 +140,8 @@ def predict(
     m, n, k: whole numbers or arrays; config: parameter -> number or array (the rest are the family's defaults). All
     broadcast to one length. facts: regs_per_thread, spill_bytes (a thread), smem_bytes (a block) from a compiler, NaN
     where unknown. l2: cold_clean, cold_dirty or warm (gemmsim.conditions). without: terms that cost nothing.
-    calibrated: 'auto', 'none' or a calibration file. num_sms: SMs to use, of those the GPU has. terms: fill `demand`
+    calibrated: 'auto', 'none', a calibration file or a
+    Calibration. num_sms: SMs to use, of those the GPU has. terms: fill `demand`
     and `saved`. Raises GemmsimError for input that is none.
     """
     chip = _chip(gpu, num_sms)
@@ -142,7 +153,7 @@ def predict(
     cfg = config if isinstance(config, Config) else families.config(family, config or {})
     problem, cfg = _broadcast(problem, cfg)
     free = _terms(without)
-    fit = calibration.find(chip.name, chip.path, family, calibrated)
+    fit = calibrated if isinstance(calibrated, calibration.Calibration) else calibration.find(chip, family, calibrated)
     return _predict(problem, cfg, chip, fit, l2_condition(l2), facts or {}, free, terms)
 
 
@@ -209,6 +220,7 @@ def _predict(
     occupancy = blocks_per_sm(gpu.arch, launch.threads, launch.regs_per_thread, launch.smem_bytes)
     refusals.when("blocks_per_sm", occupancy.blocks_per_sm < 1, "no block fits an SM")
     out = {name: np.empty(rows) for name in ("time_s", "waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")}
+    kind = np.zeros(rows, np.int64)
     demand = {t: np.empty(rows) for t in TERMS} if terms else {}
     saved = {t: np.empty(rows) for t in TERMS} if terms else {}
     batch = _Rows(problem, config, launch, occupancy.blocks_per_sm, gpu, fit.values, l2)
@@ -216,6 +228,7 @@ def _predict(
         part = slice(start, min(rows, start + CHUNK))
         chunk = _Chunk.of(batch, part)
         chunk.solve(free, out, part)
+        kind[part] = classify(chunk.case, chunk.demand)
         if terms:
             chunk.explain(free, out["time_s"][part], demand, saved, part)
     refused = ~refusals.feasible
@@ -231,6 +244,7 @@ def _predict(
         refusals,
         blocks_per_sm=occupancy.blocks_per_sm,
         limited_by=occupancy.limited_by,
+        kind=kind,
         demand=demand,
         saved=saved,
         **out,

@@ -216,13 +216,11 @@ def evidence(outcome: Outcome) -> Table:
     fits = {r.kernel: r for r in outcome.recorded if r.fit().get("held_out")}
     for r in fits.values():
         rows += [_held_out(r, which, figures) for which, figures in r.fit()["held_out"]["of"].items()]
-        _held_out(r, which, figures) for r in fits.values() for which, figures in r.fit()["held_out"]["of"].items()
-    ]
     return table("errors", "Predicted against measured: errors", shown, rows, *_trust(outcome.recorded))
 
 
 def _errors(r: Recorded) -> list[dict[str, Any]]:
-    found = score(r.rows, r.prediction.time_s)
+    found = score(r.rows, r.prediction.calibration)
     return [
         {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file.split(".")[0], "which": name, "rows": e.rows,
          "shapes": e.shapes, "mape": e.mape, "median": e.median, "p90": e.p90, "spearman": e.spearman,

@@ -18,7 +18,7 @@ from gemmsim.model.demand import TERMS
 
 RESULTS = [
     "feasible", "reason", "time_s", "tflops", "bound_by", "blocks_per_sm", "limited_by", "waves", "dram_read_bytes",
-    "dram_write_bytes", "l2_read_bytes", "calibration", "extrapolated",
+    "dram_write_bytes", "l2_read_bytes", "time_lo_s", "time_hi_s", "calibration", "extrapolated",
 ]  # fmt: skip
 HEAD = "m,n,k,bm,bn,bk,num_warps,num_stages,group_m"
 ROW = "4096,4096,4096,128,128,64,8,3,8"
