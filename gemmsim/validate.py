@@ -94,7 +94,8 @@ def _rankings(
         p, t = predicted_s[rows], measured_s[rows]
         if len(t) < LEAST_CONFIGURATIONS:
             continue
-        rho.append(float(spearmanr(p, t).statistic))
+        if np.ptp(p) > 0 and np.ptp(t) > 0:  # times that are all equal have no order
+            rho.append(float(spearmanr(p, t).statistic))
         order = np.argsort(p, kind="stable")
         regret.append([float(t[order[:n]].min() / t.min() - 1) for n in TOP])
     return rho, regret

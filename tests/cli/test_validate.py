@@ -1,0 +1,89 @@
+"""`gemmsim validate`: error tables of measured rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from gemmsim.cli import main
+
+ROWS = Path(__file__).parents[2] / "studies" / "h200"
+REGISTER = ROWS / "register_tile_fp32.csv.gz"
+TRITON = ROWS / "triton_bf16.csv.gz"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main(["validate", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return int(caught.value.code or 0), out, err
+
+
+def test_the_shipped_calibration_on_the_shipped_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--rows", TRITON, "--format", "json")
+    assert (code, err) == (0, "")
+    found = {row["slice"]: row for row in json.loads(out)}
+    assert found["all"]["rows"] == 1293
+    assert found["no spills, aligned"]["mape_pct"] < 9
+    assert found["no spills, aligned"]["spearman"] > 0.97
+    assert found["no spills, aligned"]["top1_regret_pct"] < 5
+
+
+def test_a_table_names_condition_and_noise_floor(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--rows", REGISTER)
+    assert code == 0
+    assert "MAPE %" in out
+    assert "h200_sxm, register_tile fp32, cold_dirty, with compiler facts." in out
+    assert "Noise floor from machine to machine: 0.4 %." in out
+
+
+def test_facts_help_and_no_calibration_hurts(capsys: pytest.CaptureFixture[str]) -> None:
+    def mape(*options: object) -> float:
+        text = run(capsys, "--rows", REGISTER, "--plain", "--format", "csv", *options)[1]
+        return float(next(csv.DictReader(io.StringIO(text)))["mape_pct"])
+
+    usual = mape()
+    assert usual < mape("--no-facts") < 9
+    assert usual < mape("--calibration", "none") < 40
+
+
+def test_a_split_scores_rows_that_were_not_fitted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "x.json"
+    code, printed, _ = run(
+        capsys, "--rows", REGISTER, "--plain", "--split", "config,shape", "--seeds", 1, "--format", "json", "--out", out
+    )
+    assert (code, printed) == (0, "")
+    found = {row["slice"]: row for row in json.loads(out.read_text())}
+    assert 150 < found["all"]["rows"] < 400  # a quarter of the plain rows
+    assert found["all"]["mape_pct"] < 8
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--rows", REGISTER, "--split", "rows"), "unknown split 'rows'"),
+        (("--rows", REGISTER, "--split", ","), "--split is ','"),
+        (("--rows", REGISTER, "--fit-with", REGISTER), "--fit-with"),
+        (("--rows", REGISTER, "--rows", TRITON), "not mixed"),
+        (("--rows", REGISTER, "--l2", "warm"), "--l2 says warm"),
+        (("--rows", "none.csv"), "none.csv"),
+        (("--rows", REGISTER, "--calibration", "none.yaml"), "none.yaml"),
+        (("--rows", REGISTER, "--seeds", "0"), "--seeds"),
+        (("--rows", REGISTER, "--out", "no_folder/x.csv", "--format", "csv"), "no_folder"),
+        ((), "--rows"),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    options: tuple[object, ...], says: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *options)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
