@@ -1,0 +1,50 @@
+"""What starting up costs: importing gemmsim loads nothing heavy, and a prediction loads no fitting or drawing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gemmsim
+
+ROOT = Path(gemmsim.__file__).parents[1]
+LATE = ("numpy", "scipy", "pydantic", "yaml", "altair", "cupy", "optuna", "matplotlib", "pandas")
+
+
+def loaded(code: str) -> set[str]:
+    """Top-level modules that a fresh interpreter holds after the code."""
+    text = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}\nimport json\n"
+    text += "sys.stderr.write(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    return set(json.loads(found.stderr))
+
+
+def test_importing_gemmsim_loads_nothing() -> None:
+    assert not loaded("import gemmsim") & set(LATE)
+
+
+@pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"]])
+def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
+    code = (
+        f"from gemmsim.cli import main\ntry:\n    main({[*arguments, '--gpu', 'h200_sxm']!r})\nexcept SystemExit: pass"
+    )
+    assert not loaded(code) & {"scipy", "altair", "cupy", "optuna", "matplotlib", "pandas", "jinja2"}
+
+
+def test_predict_as_a_function_loads_no_scipy() -> None:
+    code = "import gemmsim\ngemmsim.predict(64, 64, 64, gpu='a100_sxm_80gb')"
+    found = loaded(code)
+    assert "numpy" in found
+    assert not found & {"scipy", "altair", "cupy", "optuna"}
+
+
+def test_names_are_public_and_unknown_ones_are_none() -> None:
+    assert {"predict", "rank", "explain", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
+    for name in gemmsim.__all__:
+        assert getattr(gemmsim, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'simulate'"):
+        gemmsim.simulate  # noqa: B018
