@@ -149,6 +149,12 @@ def test_defaults_are_the_priors_and_neutral_elsewhere() -> None:
         ("  chain_clk: ", "  chain_clk: true # ", "coefficients.chain_clk is True, expected a number"),
         ("  bm: [", "  bm: 5 # [", "range.bm is 5, expected [low, high]"),
         ("dtypes: [fp32]", "dtypes: fp32", "dtypes is 'fp32', expected a list of dtype names"),
+        ("coefficients:\n", "coefficients:\n  l2_rate: 0\n", "coefficients.l2_rate is 0, expected a number >= 0.01"),
+        (
+            "coefficients:\n",
+            "coefficients:\n  memory_sharpness: 0.5\n",
+            "memory_sharpness is 0.5, expected a number >= 1",
+        ),
         ("coefficients:\n", "coefficient:\n", "coefficients is None, expected a mapping"),
         ("range:\n", "ranges:\n", "range is None, expected a mapping"),
     ],

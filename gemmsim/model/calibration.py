@@ -12,7 +12,7 @@ from typing import Any
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families import family
 from gemmsim.hardware import Gpu
-from gemmsim.model.coefficients import COEFFICIENTS, complete
+from gemmsim.model.coefficients import COEFFICIENTS, LEAST, complete
 from gemmsim.model.intervals import CLASSES, Spread, uncalibrated
 
 #: what a prediction without fitted coefficients says of itself
@@ -75,7 +75,7 @@ def _load(path: Path, stamp: int, family_name: str) -> Calibration:
     for name, value in fitted.items():
         if name not in COEFFICIENTS:
             raise unknown("coefficient", str(name), COEFFICIENTS, where=str(path))
-        values[name] = _number(value, f"coefficients.{name}", path)
+        values[name] = _number(value, f"coefficients.{name}", path, LEAST.get(name, 0))
     missing = [name for name in family(family_name).PRIORS if name not in values]
     if missing:
         raise GemmsimError(f"calibration {path}: coefficients.{missing[0]} is missing")
@@ -122,9 +122,9 @@ def _mapping(document: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
     return value
 
 
-def _number(value: object, key: str, path: Path) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected a number >= 0")
+def _number(value: object, key: str, path: Path, least: float = 0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e9:
+        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected a number >= {least:g}")
     return float(value)
 
 

@@ -47,6 +47,9 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "power_onset": (1.0, "of the tensor peak", "average rate at which the power cap begins to bite"),
 }
 
+#: what a coefficient is at least where less makes no sense (the others: 0)
+LEAST: Mapping[str, float] = {"l2_rate": 0.01, "memory_sharpness": 1.0, "memory_sharpness_lone": 1.0}
+
 
 def complete(values: Mapping[str, float]) -> dict[str, float]:
     """All coefficients: these values, and the neutral one where a family has none."""
