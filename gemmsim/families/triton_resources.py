@@ -2,20 +2,33 @@
 
 The kernel: A and B row-major, masked `tl.load` through pointers, `num_stages` pipelining by cp.async, no TMA, fp32
 accumulator, C in the operands' type (16 bits for 8-bit operands). Every tile side is a power of two. sm_90 with
-`wgmma_allowed`; without it the same rules stand in for sm_80, where only mma.sync exists (not checked: every compiled
-row is sm_90a; C's share of shared memory assumes stmatrix, which sm_80 lacks).
+`wgmma_allowed`; without it sm_80, where only mma.sync exists and C goes through shared memory without stmatrix.
 
-Shared memory and the warps' layout follow Triton's own rules and are exact on every compiled row, whatever the dtype
-and the alignment. Registers and spills come from ptxas, which has no closed form: what a thread wants to keep alive is
-counted (`Demand`), once as ptxas takes it when registers are free (`COMFORT_*`, fitted on rows without spills) and once
-as what it cannot do without (`TIGHT_*`, fitted on spilled words).
+Shared memory and the warps' layout follow Triton's own rules and are exact on every compiled row: on sm_90 whatever the
+dtype and the alignment; on sm_80 for aligned 16-bit operands (others were not compiled there). Registers and spills
+come from ptxas, which has no closed form: what a thread wants to keep alive is counted (`Demand`), once as ptxas takes
+it when registers are free (`COMFORT_*`, fitted on rows without spills) and once as what it cannot do without
+(`TIGHT_*`, fitted on spilled words).
 
-Constants: fitted on 859 bf16 configurations compiled by Triton 3.6.0 for sm_90a; other versions give other registers.
-Refitted on one half of the configurations and scored on the other, ten times, the 4 collapsed rows aside: registers off
-by 2 in the median and 14 at p90; blocks per SM right on 90 %; of spills over 32 bytes 98 % found, of all 87 %; of those
-said to spill 94 % do; spilled bytes within a factor 1.4 in the median. With the constants below, on all rows: 2, 12,
-91 %, 100 %, 92 %, 94 %, 1.2. A spill that is missed is of 8 to 32 bytes. The constants of collapse, unaligned rows and
-other dtypes were set on all of their few rows, without any held out.
+Constants: fitted on 859 bf16 configurations compiled by Triton 3.6.0 for sm_90a, SPILL_BENT and COLLAPSE_BYTES also on
+54 with 512 accumulators a thread and 2 with 1024; other versions give other registers. Scored on configurations drawn
+uniformly from the launchable space, on whose rows no constant was fitted (though 19 of those of sm_80 and 8 of fp16
+were among the fitted ones, as bf16 of sm_90a):
+
+                                  sm_90 bf16     sm_80 bf16    sm_90 fp16
+    configurations                   122             62            19
+    shared memory exact              100 %          100 %         100 %
+    registers off, median, p90       3, 15          2, 13          2, 8
+    blocks per SM right               89 %           87 %          95 %
+    spills found                    22 of 22       7 of 7        3 of 3
+    of those said to spill, do      22 of 24       7 of 8        3 of 3
+    spilled bytes, factor, median     1.3            1.2           1.2
+
+9 of the drawn were left out, minutes of compiling each: 1024 accumulators or more, or 512 at bk 256. sm_80's rule of
+C's share was found on the 62 and on 115 made for it; it is exact on 60 more. With more than 256 accumulators spilled
+bytes are within a factor 1.2 in the median (wgmma 1.03; mma.sync 1.3, more often too many) and 1.5 at worst, except in
+collapsed blocks: 1.6 and 2.7. On all rows fitted on, 6 % of spills are missed, all of 8 to 32 bytes. The constants of
+collapse, unaligned rows and other dtypes were set on all of their few rows, without any held out.
 """
 
 from __future__ import annotations
@@ -85,17 +98,19 @@ MANY = 192  # accumulators: with 256 no register is left to keep the others movi
 SQUEEZE_WGMMA, SQUEEZE_MMA = 0.045, 0.109
 STEPS = np.array([0, 24, 32, 40, 48, 56, 64, 72, 80, 96, 128, 168, REGS_PER_THREAD], np.float64)
 
-#: words spilled = gain * excess * (1 + excess / 256)^1.04; near the limit the excess is soft, a few registers wide
+#: words spilled = gain * excess * (1 + min(excess, SPILL_BENT) / 256)^1.04: first more and more for each register that
+#: does not fit, then in proportion; near the limit the excess is soft, a few registers wide
 SPILL_GAIN_WGMMA, SPILL_GAIN_MMA, SPILL_BEND, SPILL_SOFTNESS = 0.634, 0.947, 1.04, 5.0
+SPILL_BENT = 130.0  # registers
 SPILL_LEAST_WORDS = 0.5  # less is no spill
 SPILL_LEAST_BYTES = 8.0  # what ptxas spills at least
 
 #: Collapse: an mma.sync block whose loads go through registers (one stage, or unaligned rows) can overwhelm ptxas,
-#: which then keeps nearly all in local memory (4 rows of one stage, 15 of unaligned rows).
+#: which then keeps nearly all in local memory (a dozen rows of one stage, 15 of unaligned rows).
 COLLAPSE_TIGHT, COLLAPSE_DATA = 460.0, 1000.0  # registers; one stage: demand with over MANY accumulators; loads alone
 COLLAPSE_LOOSE_TIGHT, COLLAPSE_LOOSE_ELEMENTS = 415.0, 32.0  # unaligned: demand, and elements of B (of A: half)
-COLLAPSE_BYTES = 13.0  # of local memory a register of accumulators and loads
 COLLAPSE_REGS = 64  # registers a thread with one warp, half with more
+COLLAPSE_BYTES = 9.0  # of local memory a register of accumulators and loads with one warp, half as much again with more
 COPY_REGS, LOOSE_COPY_REGS = 4.0, 11.0  # registers that 16 bytes on their way take: packed, and element by element
 
 
@@ -113,6 +128,7 @@ class _Tile(NamedTuple):
     wgmma: Bools
     warps_m: Floats
     warps_n: Floats
+    stmatrix: bool
 
 
 def layout(bm: Floats, bn: Floats, warps: Floats, wgmma_allowed: bool = True) -> tuple[Bools, Floats, Floats]:
@@ -148,15 +164,20 @@ def _operand_bytes(t: _Tile) -> Floats:
 def _epilogue_bytes(t: _Tile) -> Floats:
     """C on its way from the accumulators' layout to that of coalesced stores.
 
-    Rows that a thread holds in both layouts go through the same buffer in turn. Without stmatrix (32-bit C; scalar
-    stores of several rows at once) such rows first fill a 16-byte vector, and only what is left goes in turn.
+    Rows that a thread holds in both layouts go through the same buffer in turn. Where neither stmatrix (sm_90: 16-bit
+    C, no scalar stores of several rows at once) nor ldmatrix serves, such rows first fill a 16-byte vector, and only
+    what is left goes in turn.
     """
     size = max(t.size, 2)
     vector = np.where(t.loose_b, 1, COPY_BYTES // size)  # elements a store
     rows = vector * (WARP * t.warps) / t.bn  # stored by one instruction of the block
     turns = t.bm / np.maximum(rows, np.minimum(MMA_M * t.warps_m, t.bm))
     turns = np.maximum(turns, 1) * np.where(rows <= MMA_N, 2, 1) * np.maximum(1 / rows, 1)
-    filled = np.where(t.loose_b, np.where((rows <= 1) & (size == 2), 1, COPY_BYTES // size), size // 2)
+    vectors = COPY_BYTES // size // 2  # an accumulator's neighbour is the other half
+    # ldmatrix, or transposed: one thread holds what a matrix row of 16 bytes takes, whose columns lie 8 or 32 apart
+    ldmatrix = (t.warps_n == 1) & (t.bn >= 4 * MMA_N) | (t.bn == WARP * MMA_N) & (t.warps_n <= 4)
+    aligned = np.where((size == 2) & (t.stmatrix | ldmatrix), 1, vectors)
+    filled = np.where(t.loose_b, np.where((rows <= 1) & (size == 2), 1, COPY_BYTES // size), aligned)
     return t.bm * t.bn * size / np.maximum(turns / filled, 1)
 
 
@@ -208,7 +229,7 @@ def _spilled_bytes(t: _Tile, tight: Floats, limit: Floats) -> Floats:
     """Local memory a thread, bytes, 0 where all stays in registers."""
     excess = SPILL_SOFTNESS * np.logaddexp(0, (tight - limit) / SPILL_SOFTNESS)
     gain = np.where(t.wgmma, SPILL_GAIN_WGMMA, SPILL_GAIN_MMA)
-    words = gain * excess * (1 + excess / 256) ** SPILL_BEND
+    words = gain * excess * (1 + np.minimum(excess, SPILL_BENT) / 256) ** SPILL_BEND
     return np.where(words > SPILL_LEAST_WORDS, np.maximum(4 * words, SPILL_LEAST_BYTES), 0.0)
 
 
@@ -221,7 +242,8 @@ def _allocate(t: _Tile, uses: tuple[Floats, ...]) -> tuple[Floats, Floats]:
     regs = _registers(t, comfort, limit)
     regs = np.where(spill > 0, limit, regs)
     lost, local = _collapse(t, uses, tight)
-    return np.where(lost, np.where(t.warps == 1, COLLAPSE_REGS, COLLAPSE_REGS // 2), regs), np.where(lost, local, spill)
+    kept = np.where(t.warps == 1, COLLAPSE_REGS, COLLAPSE_REGS // 2)
+    return np.where(lost, kept, regs), np.where(lost, local, spill)
 
 
 def _collapse(t: _Tile, uses: tuple[Floats, ...], tight: Floats) -> tuple[Bools, Floats]:
@@ -231,7 +253,7 @@ def _collapse(t: _Tile, uses: tuple[Floats, ...], tight: Floats) -> tuple[Bools,
     one = (t.stages == 1) & (((tight > COLLAPSE_TIGHT) & (acc > MANY)) | (data > COLLAPSE_DATA))
     elements = COPY_BYTES / t.size * (b * t.loose_b + a * t.loose_a / 2)
     loose = (t.stages > 1) & (tight > COLLAPSE_LOOSE_TIGHT) & (elements >= COLLAPSE_LOOSE_ELEMENTS)
-    return ~t.wgmma & (one | loose), COLLAPSE_BYTES * (acc + data)
+    return ~t.wgmma & (one | loose), COLLAPSE_BYTES * np.where(t.warps == 1, 1.0, 1.5) * (acc + data)
 
 
 def resources(
@@ -255,7 +277,9 @@ def resources(
     given = np.broadcast_arrays(bm, bn, bk, num_warps, num_stages, *flags)
     m, n, k, warps, stages = (np.asarray(x, np.float64) for x in given[:5])
     loose_a, loose_b = (np.asarray(x, np.bool_) for x in given[5:])
-    t = _Tile(m, n, k, warps, stages, loose_a, loose_b, element_bytes, *layout(m, n, warps, wgmma_allowed))
+    t = _Tile(
+        m, n, k, warps, stages, loose_a, loose_b, element_bytes, *layout(m, n, warps, wgmma_allowed), wgmma_allowed
+    )
     uses = _uses(t)
     regs, spill = _allocate(t, uses)
     smem = np.maximum(_operand_bytes(t), _epilogue_bytes(t))
