@@ -68,7 +68,8 @@ def asked(draw: st.DrawFn, *, whole: bool = False, calibrated: tuple[str, ...] =
     config = space.take(np.asarray(picks, np.intp))
     one_size = st.integers(1, 16).map(lambda x: 256 * x) if whole else sizes
     m, n, k = (np.asarray(draw(st.lists(one_size, min_size=rows, max_size=rows)), np.int64) for _ in "mnk")
-    where = [draw(st.sampled_from(choices)) for choices in (GPUS, L2_CONDITIONS, calibrated)]
+    able = [name for name in GPUS if dtype in load_gpu(name).arch.fma_per_clk_per_sm]
+    where = [draw(st.sampled_from(choices)) for choices in (able, L2_CONDITIONS, calibrated)]
     return Asked(where[0], family, dtype, where[1], where[2], m, n, k, config)
 
 
@@ -100,7 +101,7 @@ def test_no_prediction_beats_its_lower_bound(x: Asked) -> None:
     assert peak >= 0.99 * (gpu.peak_flops(x.dtype) or 0)
     never_more(p.problem.flops / peak, p.time_s)
     m, n, k = (size.astype(float) for size in (x.m, x.n, x.k))
-    operands = p.problem.element_bytes * (m * k + k * n)
+    operands = p.problem.a_bytes * (m * k + k * n)
     least = operands if x.l2 != "warm" else np.maximum(operands - gpu.l2_bytes, 0)
     never_more(least, p.dram_read_bytes)
     never_more(least / gpu.dram_bytes_per_s, p.time_s)
@@ -127,15 +128,27 @@ def test_numbers_where_it_can_launch_and_a_reason_where_not(x: Asked) -> None:
         assert ok or ": " in reason
 
 
+@pytest.mark.parametrize("family", families.FAMILIES)
+@pytest.mark.parametrize(
+    "sizes", [(2**31 - 1,) * 3, (1, 1, 2**31 - 1), (1, 2**31 - 1, 1), (2**20 - 1, 1, 1), (1, 1, 1)]
+)
+def test_the_largest_and_smallest_problems_are_numbers(family: str, sizes: tuple[int, int, int]) -> None:
+    space, dtype = SPACES[family].take(np.arange(0, len(SPACES[family]), 31)), families.family(family).DTYPES[0]
+    for sms in (1, 132):
+        p = predict(*sizes, gpu="h200_sxm", dtype=dtype, family=family, config=space, num_sms=sms, terms=True)
+        columns = [p.time_s, p.dram_read_bytes, p.dram_write_bytes, p.l2_read_bytes, *p.demand.values()]
+        assert all(np.isfinite(column[p.feasible]).all() and not (column < 0).any() for column in columns)
+
+
 @few
 @given(asked())
 def test_traffic_lies_between_compulsory_and_textbook(x: Asked) -> None:
     p, c = x(), x.config
     whole = [geometry.tiles(size, c[side]) * c[side] for size, side in ((x.m, "bm"), (x.n, "bn"))]
-    textbook = textbook_bytes(*whole, x.k, c["bm"], c["bn"], p.problem.element_bytes)
+    textbook = textbook_bytes(*whole, x.k, c["bm"], c["bn"], p.problem.a_bytes)
     never_more(p.dram_read_bytes, textbook)
     never_more(p.l2_read_bytes, textbook)
-    result = x.m * x.n * float(p.problem.element_bytes)
+    result = x.m * x.n * float(p.problem.c_bytes)
     never_more(p.dram_write_bytes, result)
 
 
