@@ -1,6 +1,7 @@
 """Time rows for studies/h200: `python record.py PAIRS.csv OUT.csv` on a machine with PyTorch, Triton, CuPy and nvcc.
 
-PAIRS.csv holds family, m, n, k and the family's parameters, a row a pair. OUT.csv holds the same rows with the
+PAIRS.csv holds family, m, n, k and the family's parameters, a row a pair; one family a file: triton, or one of CUDA,
+whose kernel is kernels/<family>.cu. OUT.csv holds the same rows with the
 compiler's facts and the times: median of `repeats` launches between two events on a busy stream, inputs standard
 normal, the L2 cold_dirty (256 MiB written before), cold_clean (another buffer read after that) and warm.
 """
@@ -12,13 +13,39 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FLUSH_BYTES = 256 << 20
 TRITON = ("bm", "bn", "bk", "num_warps", "num_stages", "group_m")
-TILE = ("bm", "bn", "bk", "tm", "tn")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How a family's parameters become macros and a launch; the grid is ceil(n / bn) x ceil(m / bm) for all."""
+
+    parameters: tuple[str, ...]
+    macros: Mapping[str, str]  # macro -> parameter
+    threads: Callable[[Mapping[str, int]], int]  # of a block
+
+
+CUDA = {
+    "register_tile": Kernel(
+        ("bm", "bn", "bk", "tm", "tn"),
+        {"BM": "bm", "BN": "bn", "BK": "bk", "TM": "tm", "TN": "tn"},
+        lambda c: c["bm"] // c["tm"] * (c["bn"] // c["tn"]),
+    ),
+    "naive": Kernel(
+        ("bm", "bn", "bk", "coalesced"),
+        {"BM": "bm", "BN": "bn", "BK": "bk", "COALESCED": "coalesced"},
+        lambda c: c["bm"] * c["bn"],
+    ),
+    "smem_tile": Kernel(("bm", "bn", "bk", "pad"), {"TILE": "bm", "PAD": "pad"}, lambda c: c["bm"] * c["bn"]),
+}
 
 
 def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int]]) -> str:
@@ -37,14 +64,15 @@ def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int]]) -> str:
     return ""
 
 
-def _compile_tile(key: tuple[int, ...]) -> None:
-    macros = [f"-D{name.upper()}={value}" for name, value in zip(TILE, key, strict=True)]
-    source = HERE.parent.parent / "kernels" / "register_tile.cu"
-    subprocess.run(["nvcc", "-arch=sm_90", "-cubin", *macros, "-o", _cubin(key), str(source)], check=True)
+def _compile_cuda(family: str, key: tuple[int, ...]) -> None:
+    chosen = dict(zip(CUDA[family].parameters, key, strict=True))
+    macros = [f"-D{macro}={chosen[name]}" for macro, name in CUDA[family].macros.items()]
+    source = HERE.parent.parent / "kernels" / f"{family}.cu"
+    subprocess.run(["nvcc", "-arch=sm_90", "-cubin", *macros, "-o", _cubin(family, key), str(source)], check=True)
 
 
-def _cubin(key: tuple[int, ...]) -> str:
-    return f"/tmp/register_tile_{'_'.join(map(str, key))}.cubin"
+def _cubin(family: str, key: tuple[int, ...]) -> str:
+    return f"/tmp/{family}_{'_'.join(map(str, key))}.cubin"
 
 
 class Timer:
@@ -89,16 +117,16 @@ def _triton_launcher(row: dict[str, str], data: tuple) -> tuple[object, dict[str
     return (lambda: mm[grid](a, b, c, m, n, k, k, n, n, **settings)), facts
 
 
-def _tile_launcher(row: dict[str, str], data: tuple) -> tuple[object, dict[str, int]]:
+def _cuda_launcher(row: dict[str, str], data: tuple) -> tuple[object, dict[str, int]]:
     import cupy as cp
     import torch
 
     a, b, c = (cp.from_dlpack(x) for x in data)
     m, n, k = (int(row[d]) for d in "mnk")
-    key = tuple(int(row[p]) for p in TILE)
-    bm, bn, _, tm, tn = key
-    kernel = cp.RawModule(path=_cubin(key)).get_function("gemm")
-    grid, block = (-(-n // bn), -(-m // bm)), (bm // tm * (bn // tn),)
+    family = row["family"]
+    chosen = {p: int(row[p]) for p in CUDA[family].parameters}
+    kernel = cp.RawModule(path=_cubin(family, tuple(chosen.values()))).get_function("gemm")
+    grid, block = (-(-n // chosen["bn"]), -(-m // chosen["bm"])), (CUDA[family].threads(chosen),)
     arguments = (cp.int32(m), cp.int32(n), cp.int32(k), a, b, c)
     stream = cp.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
 
@@ -116,7 +144,7 @@ def main() -> None:
     with open(sys.argv[1]) as file:
         rows = list(csv.DictReader(file))
     family = rows[0]["family"]
-    names = TRITON if family == "triton" else TILE
+    names = TRITON if family == "triton" else CUDA[family].parameters
     keys = {tuple(int(r[p]) for p in names) for r in rows}
     with ProcessPoolExecutor(min(14, os.cpu_count() or 1)) as pool:
         if family == "triton":
@@ -125,7 +153,7 @@ def main() -> None:
             failed = list(pool.map(_compile_triton, [(k, s) for k in keys for s in kinds], chunksize=4))
             print("compiled", len(failed), "failed", sum(map(bool, failed)), flush=True)
         else:
-            list(pool.map(_compile_tile, keys))
+            list(pool.map(partial(_compile_cuda, family), keys))
     sys.path.insert(0, str(HERE))
     _time(rows, family)
 
@@ -153,7 +181,7 @@ def _time(rows: list[dict[str, str]], family: str) -> None:
 def _one(row: dict[str, str], family: str, data: tuple, timer: Timer, want: object) -> dict[str, object]:
     import torch
 
-    make = _triton_launcher if family == "triton" else _tile_launcher
+    make = _triton_launcher if family == "triton" else _cuda_launcher
     data[2].fill_(float("nan"))
     try:
         launch, facts = make(row, data)

@@ -1,0 +1,26 @@
+// naive: C = A B in fp32 on the CUDA cores, one thread an element of C, straight from global memory: what the caches
+// alone give. Row-major A, B, C; any M, N, K >= 1.
+//
+// Parameters, set at compile time (-DBM=8 -DBN=32 -DBK=4 -DCOALESCED=1):
+//   BM, BN     rows and columns of C that a block computes, one a thread
+//   BK         columns of K whose loads are unrolled together, in flight at once
+//   COALESCED  1: the lanes of a warp lie along N: a load of B is one run of 4*BN bytes, a load of A a broadcast.
+//              0: they lie along M: a load of A touches a line for each of the BM rows, a load of B is a broadcast, and
+//              so is a store of C scattered: what uncoalesced access costs
+// Launch: BM*BN threads, grid.x = ceil(N/BN), grid.y = ceil(M/BM), no shared memory.
+// Constraints: 1024 threads a block at most; ceil(M/BM) <= 65535.
+// Figure against cuBLAS: not measured yet.
+extern "C" __global__ void __launch_bounds__(BM * BN)
+gemm(int M, int N, int K, const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C) {
+  const int t = threadIdx.x;
+  const int r = blockIdx.y * BM + (COALESCED ? t / BN : t % BM);
+  const int c = blockIdx.x * BN + (COALESCED ? t % BN : t / BM);
+  if (r >= M || c >= N) return;
+  const float* a = A + (size_t)r * K;
+  const float* b = B + c;
+  constexpr int unrolled = BK;
+  float sum = 0.f;
+#pragma unroll unrolled
+  for (int k = 0; k < K; ++k) sum = fmaf(a[k], b[(size_t)k * N], sum);
+  C[(size_t)r * N + c] = sum;
+}

@@ -1,0 +1,31 @@
+// smem_tile: C = A B in fp32 on the CUDA cores. A block of TILE x TILE threads stages a TILE x TILE tile of A and one of
+// B in shared memory; each thread computes one element of C. Row-major A, B, C; any M, N, K >= 1.
+//
+// Parameters, set at compile time (-DTILE=32 -DPAD=1):
+//   TILE  rows and columns of C that a block computes, and depth of a k-step
+//   PAD   columns of padding of both shared tiles
+// The tile of A is stored transposed, sa[k][row], as in the kernels that read it along rows (register_tile). Lanes that
+//   lie along K in global memory then store TILE + PAD words apart: with TILE 32, 32 lanes in one bank (PAD 0), 4 in
+//   each of 8 banks (PAD 4), or each in its own (PAD 1). Stores of B, and reads of both (A: one or a few words a warp,
+//   broadcast; B: a row) are free of conflicts but for TILE < 32, where the rows of a warp fall on banks that PAD moves.
+// Launch: TILE*TILE threads, grid.x = ceil(N/TILE), grid.y = ceil(M/TILE), no dynamic shared memory.
+// Constraints: TILE is a multiple of 8, 32 at most; static shared memory of 8*TILE*(TILE + PAD) bytes, 48 KiB at most;
+//   ceil(M/TILE) <= 65535.
+// Figure against cuBLAS: not measured yet.
+extern "C" __global__ void __launch_bounds__(TILE * TILE)
+gemm(int M, int N, int K, const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C) {
+  __shared__ float sa[TILE][TILE + PAD];
+  __shared__ float sb[TILE][TILE + PAD];
+  const int tr = threadIdx.x / TILE, tc = threadIdx.x % TILE;
+  const int r = blockIdx.y * TILE + tr, c = blockIdx.x * TILE + tc;
+  float sum = 0.f;
+  for (int k0 = 0; k0 < K; k0 += TILE) {
+    sa[tc][tr] = (r < M && k0 + tc < K) ? A[(size_t)r * K + k0 + tc] : 0.f;
+    sb[tr][tc] = (k0 + tr < K && c < N) ? B[(size_t)(k0 + tr) * N + c] : 0.f;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < TILE; ++k) sum = fmaf(sa[k][tr], sb[k][tc], sum);
+    __syncthreads();
+  }
+  if (r < M && c < N) C[(size_t)r * N + c] = sum;
+}
