@@ -40,7 +40,7 @@ class Measured:
         """The rows at these positions, or where true."""
         where = np.flatnonzero(index) if index.dtype == bool else np.asarray(index, np.intp)
         p = self.problem
-        problem = replace(p, m=p.m[where], n=p.n[where], k=p.k[where])
+        problem = p.take(where)
         facts = {name: column[where] for name, column in self.facts.items()}
         return replace(self, problem=problem, config=self.config.take(where), facts=facts, time_s=self.time_s[where])
 
@@ -85,11 +85,11 @@ def joined(parts: Sequence[Measured]) -> Measured:
     if len(parts) == 1:
         return first
     names = set.intersection(*(set(p.facts) for p in parts))
-    m, n, k = (np.concatenate([getattr(p.problem, d) for p in parts]) for d in "mnk")
+    m, n, k, batch = (np.concatenate([getattr(p.problem, d) for p in parts]) for d in ("m", "n", "k", "batch"))
     values = {c: np.concatenate([p.config[c] for p in parts]) for c in first.config.values}
     return replace(
         first,
-        problem=replace(first.problem, m=m, n=n, k=k),
+        problem=replace(first.problem, m=m, n=n, k=k, batch=batch),
         config=Config(first.config.family, values),
         facts={name: np.concatenate([p.facts[name] for p in parts]) for name in sorted(names)},
         time_s=np.concatenate([p.time_s for p in parts]),

@@ -1,11 +1,12 @@
-"""What is multiplied: C[m, n] = A[m, k] x B[k, n], row-major, one dtype of operands and result.
+"""What is multiplied: C[m, n] = epilogue(A[m, k] x B[k, n] + beta C), for each of `batch` equal problems.
 
-m, n and k may be arrays of the same length: a Gemm is then a batch of problems that share their dtype.
+m, n, k and batch may be arrays of the same length: a Gemm then holds many problems that share the rest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,20 @@ DTYPE_ALIASES = {
     "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "f16": "fp16", "tensorfloat32": "tf32",
     "float8_e4m3": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8", "fp8e4m3": "fp8", "s8": "int8",
 }  # fmt: skip
+#: dtype of C where none is given: 16-bit operands keep theirs, 8-bit ones widen, tf32 is fp32 in memory
+RESULT_DTYPE = {
+    "fp64": "fp64",
+    "fp32": "fp32",
+    "tf32": "fp32",
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "fp8": "bf16",
+    "int8": "fp16",
+}
+#: how A and B lie in memory: N row-major, T transposed
+LAYOUTS = ("NN", "NT", "TN", "TT")
+#: what may follow the product while it is in registers
+EPILOGUES = ("bias", "relu", "gelu", "silu", "residual")
 #: a dimension reaches at most this: kernels index with 32-bit integers
 MAX_DIMENSION = 2**31 - 1
 
@@ -52,39 +67,102 @@ def _dimension(name: str, value: object) -> IntArray:
 
 @dataclass(frozen=True)
 class Gemm:
-    """A batch of problems: m, n, k are int64 arrays of one length (see `gemm`); dtype names the operands' type."""
+    """Problems: m, n, k, batch are int64 arrays of one length (see `gemm`); the rest holds for all.
+
+    dtype is that of A and of the math; dtype_b is B's in memory (weights may be narrower), dtype_c the result's.
+    layout: N row-major, T transposed, A then B. beta: C is read and added. epilogue: of EPILOGUES, in order.
+    """
 
     m: IntArray
     n: IntArray
     k: IntArray
+    batch: IntArray
     dtype: str = "bf16"
+    dtype_b: str = "bf16"
+    dtype_c: str = "bf16"
+    layout: str = "NN"
+    beta: bool = False
+    epilogue: tuple[str, ...] = ()
 
     @property
-    def element_bytes(self) -> int:
-        """Bytes of one element of A, B and C."""
+    def a_bytes(self) -> int:
+        """Bytes of an element of A."""
         return DTYPE_BYTES[self.dtype]
 
     @property
+    def b_bytes(self) -> int:
+        """Bytes of an element of B in memory."""
+        return DTYPE_BYTES[self.dtype_b]
+
+    @property
+    def c_bytes(self) -> int:
+        """Bytes of an element of C."""
+        return DTYPE_BYTES[self.dtype_c]
+
+    @property
+    def a_stride(self) -> IntArray:
+        """Elements from one row of A in memory to the next."""
+        return self.m if self.layout[0] == "T" else self.k
+
+    @property
+    def b_stride(self) -> IntArray:
+        """Elements from one row of B in memory to the next."""
+        return self.k if self.layout[1] == "T" else self.n
+
+    @property
     def flops(self) -> FloatArray:
-        """2 m n k, the multiplications and additions of the product."""
-        return np.asarray(2.0 * self.m * self.n * self.k, dtype=np.float64)
+        """2 m n k a problem, the multiplications and additions of the product, times the batch."""
+        return np.asarray(2.0 * self.m * self.n * self.k * self.batch, dtype=np.float64)
+
+    @property
+    def result_reads(self) -> int:
+        """Arrays of C's shape that the epilogue reads: C itself with beta, and a residual."""
+        return int(self.beta) + self.epilogue.count("residual")
 
     @property
     def compulsory_bytes(self) -> FloatArray:
-        """A and B read once and C written once."""
+        """A and B read once, C written once, and what beta and the epilogue read, times the batch."""
         m, n, k = (np.asarray(x, np.float64) for x in (self.m, self.n, self.k))
-        return np.asarray(self.element_bytes * (m * k + k * n + m * n), dtype=np.float64)
+        result = self.c_bytes * m * n * (1 + self.result_reads) + self.c_bytes * n * self.epilogue.count("bias")
+        return np.asarray(self.batch * (self.a_bytes * m * k + self.b_bytes * k * n + result), dtype=np.float64)
+
+    def take(self, where: npt.NDArray[np.intp] | slice) -> Gemm:
+        """Some of the problems."""
+        return replace(self, m=self.m[where], n=self.n[where], k=self.k[where], batch=self.batch[where])
 
     def __len__(self) -> int:
         return len(self.m)
 
 
-def gemm(m: object, n: object, k: object, dtype: str = "bf16") -> Gemm:
-    """A Gemm from numbers or arrays that broadcast together. Raises GemmsimError for a size or dtype that is none."""
-    sizes = [_dimension(name, value) for name, value in (("M", m), ("N", n), ("K", k))]
+def gemm(
+    m: object,
+    n: object,
+    k: object,
+    dtype: str = "bf16",
+    *,
+    dtype_b: str | None = None,
+    dtype_c: str | None = None,
+    batch: object = 1,
+    layout: str = "NN",
+    beta: bool = False,
+    epilogue: Iterable[str] = (),
+) -> Gemm:
+    """A Gemm from numbers or arrays that broadcast together. Raises GemmsimError for what is none (see Gemm)."""
+    sizes = [_dimension(name, value) for name, value in (("M", m), ("N", n), ("K", k), ("batch", batch))]
     try:
-        m_, n_, k_ = np.broadcast_arrays(*sizes)
+        m_, n_, k_, batch_ = np.broadcast_arrays(*sizes)
     except ValueError:
-        shapes = ", ".join(str(len(s)) for s in sizes)
-        raise GemmsimError(f"M, N and K hold {shapes} values: expected the same number, or one") from None
-    return Gemm(m_, n_, k_, dtype_name(dtype))
+        lengths = ", ".join(str(len(s)) for s in sizes)
+        raise GemmsimError(f"M, N, K and batch hold {lengths} values: expected the same number, or one") from None
+    if layout not in LAYOUTS:
+        raise unknown("layout", str(layout), LAYOUTS)
+    steps = tuple(epilogue)
+    for step in steps:
+        if step not in EPILOGUES:
+            raise unknown("epilogue", str(step), EPILOGUES)
+    a = dtype_name(dtype)
+    b = a if dtype_b is None else dtype_name(dtype_b)
+    if DTYPE_BYTES[b] > DTYPE_BYTES[a]:
+        raise GemmsimError(f"dtype_b = {b}: expected {a}, or a narrower type that is widened to it")
+    c = RESULT_DTYPE[a] if dtype_c is None else dtype_name(dtype_c)
+    return Gemm(m_, n_, k_, batch_, a, b, c, layout, bool(beta), steps)

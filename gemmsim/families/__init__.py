@@ -23,6 +23,9 @@ class Family(Protocol):
 
     NAME: str
     DTYPES: tuple[str, ...]
+    WEIGHT_DTYPES: tuple[str, ...]
+    LAYOUTS: tuple[str, ...]
+    EPILOGUES: bool
     PARAMETERS: tuple[Parameter, ...]
     PRIORS: Mapping[str, Prior]
     FIXED: Mapping[str, float]
@@ -58,6 +61,22 @@ def check_dtype(name: str, dtype: str, *, where: str = "") -> None:
     if dtype not in have:
         place = f" ({where})" if where else ""
         raise GemmsimError(f"family {name} has no {dtype} kernel{place}: it has {', '.join(have)}")
+
+
+def check(name: str, problem: Gemm) -> None:
+    """Raise GemmsimError if the family has no kernel for the problem's types, layout, batch, beta or epilogue."""
+    check_dtype(name, problem.dtype)
+    module = family(name)
+    if problem.dtype_b != problem.dtype and problem.dtype_b not in module.WEIGHT_DTYPES:
+        have = ", ".join((problem.dtype, *module.WEIGHT_DTYPES))
+        raise GemmsimError(f"family {name} has no kernel for B in {problem.dtype_b}: it has {have}")
+    if problem.layout not in module.LAYOUTS:
+        raise GemmsimError(
+            f"family {name} has no kernel for layout {problem.layout}: it has {', '.join(module.LAYOUTS)}"
+        )
+    extras = [*(["beta"] if problem.beta else []), *problem.epilogue, *(["batch"] if (problem.batch > 1).any() else [])]
+    if extras and not module.EPILOGUES:
+        raise GemmsimError(f"family {name} has no kernel with {extras[0]}: it does the plain product alone")
 
 
 def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:

@@ -12,14 +12,17 @@ import numpy as np
 
 from gemmsim.config import Config, Launch
 from gemmsim.families.refuse import Refusals
-from gemmsim.families.traits import MMA_SYNC, WGMMA, Parameter, Prior, Traits
+from gemmsim.families.traits import MMA_SYNC, WGMMA, BoolArray, Parameter, Prior, Traits
 from gemmsim.families.triton_resources import resources
 from gemmsim.families.unique import per_unique
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
 NAME = "triton"
-DTYPES = ("bf16", "fp16")
+DTYPES = ("bf16", "fp16", "tf32", "fp8", "int8")
+WEIGHT_DTYPES = ("fp8", "int8")  # of B alone, widened to A's
+LAYOUTS = ("NN", "NT", "TN", "TT")
+EPILOGUES = True
 PARAMETERS = (
     Parameter("bm", (16, 32, 64, 128, 256), 128, 16, 256, True, "rows of the block tile (BLOCK_SIZE_M)"),
     Parameter("bn", (16, 32, 64, 128, 256), 128, 16, 256, True, "columns of the block tile (BLOCK_SIZE_N)"),
@@ -31,6 +34,8 @@ PARAMETERS = (
 #: element counts of a row stride that Triton vectorises: others are loaded one element at a time
 STRIDE_UNIT = 16
 COPY_BYTES = 16
+#: instructions an element of B that is widened or turned K-major in registers (packed by two; not measured)
+REWORK_INSTRUCTIONS = 1.5
 PRIORS: Mapping[str, Prior] = {
     "load_latency": Prior(2.0, 1.0, 5.0),  # cp.async, its wait and a barrier
     "dram_latency": Prior(2.0, 0.3, 6.0),
@@ -87,12 +92,13 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
 
 
 def _tiles(problem: Gemm, config: Config) -> FloatArray:
-    return np.asarray(np.ceil(problem.m / config["bm"]) * np.ceil(problem.n / config["bn"]), np.float64)
+    tiles = np.ceil(problem.m / config["bm"]) * np.ceil(problem.n / config["bn"])
+    return np.asarray(tiles * problem.batch, np.float64)
 
 
-def aligned(problem: Gemm) -> tuple[np.ndarray, np.ndarray]:
-    """Whether rows of A (K elements) and of B (N elements) have a stride Triton loads 16 bytes at a time."""
-    return problem.k % STRIDE_UNIT == 0, problem.n % STRIDE_UNIT == 0
+def aligned(problem: Gemm) -> tuple[BoolArray, BoolArray]:
+    """Whether rows of A and of B in memory have a stride that Triton loads 16 bytes at a time."""
+    return problem.a_stride % STRIDE_UNIT == 0, problem.b_stride % STRIDE_UNIT == 0
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
@@ -108,7 +114,7 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
             u["bk"],
             u["num_warps"],
             u["num_stages"],
-            element_bytes=problem.element_bytes,
+            element_bytes=problem.a_bytes,
             wgmma_allowed="wgmma" in arch.matrix_instructions,
             a_aligned=u["a"] == 1,
             b_aligned=u["b"] == 1,
@@ -122,7 +128,7 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
 def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
     """Counts of a block (see Traits). align: as if every row stride were aligned."""
     bm, bn, bk, w, s = (config[p].astype(np.float64) for p in ("bm", "bn", "bk", "num_warps", "num_stages"))
-    e, zero, half = problem.element_bytes, np.zeros(1), np.full(1, 0.5)
+    e, eb, zero, half = problem.a_bytes, problem.b_bytes, np.zeros(1), np.full(1, 0.5)
     wgmma = (bm >= 64) & (config["num_warps"] % 4 == 0) & ("wgmma" in arch.matrix_instructions)
     down, across = _warps(bm, bn, w)
     # wgmma: four warps hold 64 rows; warps beyond bm/16 split the columns
@@ -131,23 +137,27 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     # mma.sync: every warp reads its own fragments; warps without a tile of their own repeat one
     rows, columns = np.maximum(bm, 16 * down), np.maximum(bn, 8 * across)
     fragment_bytes = (rows * across + columns * down) * bk * e
-    copies_a, copies_b = bm * bk * e / (32 * w), bn * bk * e / (32 * w)  # bytes a thread
+    copies_a, copies_b = bm * bk * e / (32 * w), bn * bk * eb / (32 * w)  # bytes a thread
     loads = np.ceil(copies_a / COPY_BYTES) + np.ceil(copies_b / COPY_BYTES)
     mma = np.where(wgmma, 0, (rows * columns * bk * e / 4096 + fragment_bytes / 512) / w)
     a_ok, b_ok = (np.ones(1, bool),) * 2 if align else aligned(problem)
-    scalar = np.where(a_ok, 0, copies_a / e) + np.where(b_ok, 0, copies_b / e)
+    scalar = np.where(a_ok, 0, copies_a / e) + np.where(b_ok, 0, copies_b / eb)
+    # B that is widened, or that wgmma wants K-major and 8- or 32-bit memory does not hold so, goes through registers
+    turned = wgmma & (e != 2) & (problem.layout[1] == "N")
+    reworked = turned | (eb != e)
+    rework = np.where(reworked, bn * bk / (32 * w) * REWORK_INSTRUCTIONS, 0)
     # a copy under 4 bytes cannot be cp.async, nor can elements loaded one by one: that operand is not pipelined
-    serial = (s == 1) | (np.minimum(copies_a, copies_b) < 4) | ~a_ok | ~b_ok
+    serial = (s == 1) | (np.minimum(copies_a, copies_b) < 4) | ~a_ok | ~b_ok | (turned & (e == 1))
     return Traits(
         path=np.where(wgmma, WGMMA, MMA_SYNC),
         warps=w,
         fmas=np.where(wgmma, count * 64 * width * (32 / e), rows * columns * bk),
         wgmma_count=np.where(wgmma, count, 0),
-        smem_reads=np.where(wgmma, count * (64 + width) * 32, fragment_bytes) / 128,
-        smem_writes=(bm + bn) * bk * e / 128,
+        smem_reads=(np.where(wgmma, count * (64 + width) * 32, fragment_bytes) + reworked * bn * bk * eb) / 128,
+        smem_writes=(bm * e + bn * eb + reworked * bn * e) * bk / 128,
         loops=w * np.where(serial, 0.5, 1),
         operations=w * (loads + mma),
-        instructions=zero,
+        instructions=w * rework,
         integer_instructions=zero,
         chain_instructions=zero,
         global_sectors=zero,
@@ -163,8 +173,8 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         prologue_loads=loads * (s - 1),
         accumulators=bm * bn / (32 * w),
         store_sectors=zero,
-        a_row_bytes=bk * e,
-        b_row_bytes=bn * e,
+        a_row_bytes=(bm if problem.layout[0] == "T" else bk) * e,
+        b_row_bytes=(bk if problem.layout[1] == "T" else bn) * eb,
         a_copy_bytes=np.minimum(COPY_BYTES, copies_a),
         b_copy_bytes=np.minimum(COPY_BYTES, copies_b),
         scalar_loads=scalar,

@@ -9,6 +9,7 @@ import numpy as np
 from gemmsim import families
 from gemmsim.config import Config, Launch
 from gemmsim.hardware import Gpu
+from gemmsim.model import epilogue
 from gemmsim.model.demand import Case
 from gemmsim.problem import FloatArray, Gemm, IntArray
 
@@ -32,10 +33,13 @@ def make_case(
     return Case(
         gpu=gpu,
         dtype=problem.dtype,
-        element_bytes=problem.element_bytes,
+        a_bytes=problem.a_bytes,
+        b_bytes=problem.b_bytes,
+        c_bytes=problem.c_bytes,
         m=m,
         n=n,
         k=k,
+        batch=_float(problem.batch),
         bm=bm,
         bn=bn,
         bk=bk,
@@ -47,6 +51,9 @@ def make_case(
         traits=module.traits(problem, config, launch, gpu.arch, align),
         c=coefficients,
         l2=l2,
+        result_reads=problem.result_reads,
+        bias="bias" in problem.epilogue,
+        epilogue_slots=epilogue.slots(problem),
     )
 
 

@@ -54,7 +54,7 @@ def integer_clk(x: Case) -> FloatArray:
 def epilogue_clk(x: Case) -> FloatArray:
     """Clocks a block for its result: conversion, exchange and store of each accumulator, and stored sectors."""
     t, c = x.traits, x.c
-    slots = c["epilogue_slots"] * t.accumulators * t.warps
+    slots = c["epilogue_slots"] * t.accumulators * t.warps + x.epilogue_slots * x.bm * x.bn / 32
     sector = SECTOR_BYTES / (l2_rate(x.gpu) / x.gpu.sm_count / x.gpu.clock_hz)
     return np.asarray(slots / x.gpu.arch.sub_partitions + c["store"] * sector * t.store_sectors)
 

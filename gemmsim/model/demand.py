@@ -39,10 +39,13 @@ class Case:
 
     gpu: Gpu
     dtype: str
-    element_bytes: int
+    a_bytes: int  # of an element in memory
+    b_bytes: int
+    c_bytes: int
     m: FloatArray
     n: FloatArray
     k: FloatArray
+    batch: FloatArray
     bm: FloatArray
     bn: FloatArray
     bk: FloatArray
@@ -54,6 +57,9 @@ class Case:
     traits: Traits
     c: Mapping[str, float]
     l2: str
+    result_reads: int  # arrays of C's shape that the epilogue reads
+    bias: bool
+    epilogue_slots: float  # warp instructions an accumulator that beta and the epilogue add
 
 
 @dataclass

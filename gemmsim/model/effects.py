@@ -19,7 +19,7 @@ DIRTY_SHARE_OF_L2 = 0.5
 def fill(x: Case) -> Demand:
     """The Demand of a case."""
     tiles_m, tiles_n = geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn)
-    tiles, k_steps = tiles_m * tiles_n, geometry.tiles(x.k, x.bk)
+    tiles, k_steps = tiles_m * tiles_n * x.batch, geometry.tiles(x.k, x.bk)
     dram = traffic.dram_traffic(_grid(x, tiles_m, tiles_n))
     read, write, writeback = _condition(x, dram)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
@@ -32,13 +32,13 @@ def fill(x: Case) -> Demand:
         tiles_n=tiles_n,
         tiles=tiles,
         k_steps=k_steps,
-        useful_area=x.m * x.n / (tiles * x.bm * x.bn),
+        useful_area=x.m * x.n / (tiles_m * tiles_n * x.bm * x.bn),
         useful_depth=x.k / (k_steps * x.bk),
         l2_read_bytes=l2_bytes,
         dram_read_bytes=read,
         dram_write_bytes=write,
         writeback_bytes=writeback,
-        l2_weighted_bytes=l2_cost + x.m * x.n * x.element_bytes,
+        l2_weighted_bytes=l2_cost + _result_bytes(x, tiles_m),
         math_clk=math,
         math_waits=waits,
         shared_clk=shared_memory.shared_clk(x),
@@ -63,9 +63,14 @@ def fill(x: Case) -> Demand:
 def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
     slots, group = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m)
     side = x.gpu.l2_bytes / x.gpu.l2_partitions
-    return traffic.Grid(
-        x.m, x.n, x.k, tiles_m, tiles_n, group, slots, float(x.element_bytes), side, x.gpu.l2_partitions
-    )
+    sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
+    return traffic.Grid(x.m, x.n, x.k, x.batch, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions)
+
+
+def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:
+    """Bytes between L2 and the SMs for C: its stores, what beta and a residual read, and a bias once a tile row."""
+    result = x.m * x.n * x.c_bytes * (1 + x.result_reads)
+    return np.asarray(x.batch * (result + x.bias * tiles_m * x.n * x.c_bytes))
 
 
 def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -74,14 +79,16 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     cold_dirty: a line that the launch needs room for pushes out one of the flush's dirty lines, until those are gone;
     and what C keeps in L2 at the end has taken the place of as many dirty lines.
     """
-    read, write, nothing = dram.read_bytes, dram.write_bytes, np.zeros(1)
-    result = x.m * x.n * x.element_bytes
+    write, nothing = dram.write_bytes, np.zeros(1)
+    result = x.batch * x.m * x.n * x.c_bytes
+    extra = result * x.result_reads + x.bias * x.n * x.c_bytes
+    read = dram.read_bytes + extra
     if x.l2 == "cold_dirty":
         pushed = np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, read + result)
         return read, write, pushed + result - write
     if x.l2 == "warm":
-        operands = x.element_bytes * (x.m * x.k + x.k * x.n)
-        return np.maximum(read - dram.stays * operands, 0), write * (1 - dram.stays), nothing
+        found = x.batch * (x.a_bytes * x.m * x.k + x.b_bytes * x.k * x.n) + extra
+        return np.maximum(read - dram.stays * found, 0), write * (1 - dram.stays), nothing
     return read, write, nothing
 
 
@@ -91,14 +98,15 @@ def _l2(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
     Neighbouring blocks share the operand that does not change from one block id to the next: A along a row, B down a
     group. Short rows and narrow copies leave parts of sectors and requests unused.
     """
-    c, t, size = x.c, x.traits, x.element_bytes
+    c, t = x.c, x.traits
     grouped = np.minimum(x.group_m, tiles_m) > 1
     near, far = c["shared_near"], c["shared_far"]
     share_a = traffic.merged_share(np.where(grouped, far, near), dram.wave_columns)
     share_b = traffic.merged_share(np.where(grouped, near, far), dram.wave_rows)
     rows = np.where(t.repeats_rows, tiles_m * x.bm, x.m)  # rows past M are read again, or skipped
     columns = np.where(t.repeats_rows, tiles_n * x.bn, x.n)
-    bytes_a, bytes_b = share_a * rows * tiles_n * x.k * size, share_b * columns * tiles_m * x.k * size
+    bytes_a = share_a * rows * tiles_n * x.k * x.a_bytes * x.batch
+    bytes_b = share_b * columns * tiles_m * x.k * x.b_bytes * x.batch
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)

@@ -45,7 +45,7 @@ def arrival_clk(x: Case, l2_step_bytes: FloatArray, tiles: FloatArray) -> FloatA
     l2_step_bytes: what a block takes from L2 a k-step, weighted as in the L2 term. The rate is shared by the SMs that
     have a block: few SMs are limited by their ports (64 B a clock), all of an H200's by L2 (30 B a clock and SM).
     """
-    tile_bytes = (x.bm + x.bn) * x.bk * x.element_bytes
+    tile_bytes = (x.bm * x.a_bytes + x.bn * x.b_bytes) * x.bk
     share = x.c["l2_rate"] * l2_rate(x.gpu) / x.gpu.clock_hz / np.minimum(tiles, x.gpu.sm_count)
     return np.asarray(x.c["arrival"] * np.maximum(tile_bytes / PORT_BYTES_PER_CLK, l2_step_bytes / share))
 

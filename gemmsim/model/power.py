@@ -18,5 +18,5 @@ def slowdown(x: Case, time_s: FloatArray) -> FloatArray:
     over the kernel and the pause before it, because the regulator is slower than one launch.
     """
     peak = x.gpu.peak_flops(x.dtype) or np.inf
-    rate = 2 * x.m * x.n * x.k / (time_s + FLUSH_S) / peak
+    rate = 2 * x.m * x.n * x.k * x.batch / (time_s + FLUSH_S) / peak
     return np.asarray(1 + x.c["power"] * np.maximum(0, rate - x.c["power_onset"]))

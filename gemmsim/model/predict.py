@@ -121,8 +121,8 @@ class Prediction:
 
 def predict(
     m: object,
-    n: object,
-    k: object,
+    n: object = 1,
+    k: object = 1,
     *,
     gpu: str | Gpu,
     dtype: str = "bf16",
@@ -137,16 +137,17 @@ def predict(
 ) -> Prediction:
     """Time of GEMM launches, no GPU needed.
 
-    m, n, k: whole numbers or arrays; config: parameter -> number or array (the rest are the family's defaults). All
-    broadcast to one length. facts: regs_per_thread, spill_bytes (a thread), smem_bytes (a block) from a compiler, NaN
+    m, n, k: whole numbers or arrays, or in place of m a Gemm that says more (batch, layout, types, beta, epilogue):
+    then n, k and dtype are not looked at. config: parameter -> number or array (the rest are the family's defaults).
+    All broadcast to one length. facts: regs_per_thread, spill_bytes (a thread), smem_bytes (a block) from a compiler, NaN
     where unknown. l2: cold_clean, cold_dirty or warm (gemmsim.conditions). without: terms that cost nothing.
     calibrated: 'auto', 'none', a calibration file or a
     Calibration. num_sms: SMs to use, of those the GPU has. terms: fill `demand`
     and `saved`. Raises GemmsimError for input that is none.
     """
     chip = _chip(gpu, num_sms)
-    problem = gemm(m, n, k, dtype)
-    families.check_dtype(family, problem.dtype)
+    problem = m if isinstance(m, Gemm) else gemm(m, n, k, dtype)
+    families.check(family, problem)
     if chip.arch.fma_per_clk_per_sm.get(problem.dtype) is None:
         have = ", ".join(chip.arch.fma_per_clk_per_sm)
         raise GemmsimError(f"GPU {chip.name} has no {problem.dtype} path: it has {have}")
@@ -182,8 +183,8 @@ def _broadcast(problem: Gemm, config: Config) -> tuple[Gemm, Config]:
         )
     size = max(len(problem), len(config))
     if len(problem) < size:
-        m, n, k = (np.broadcast_to(x, size) for x in (problem.m, problem.n, problem.k))
-        problem = replace(problem, m=m, n=n, k=k)
+        m, n, k, batch = (np.broadcast_to(x, size) for x in (problem.m, problem.n, problem.k, problem.batch))
+        problem = replace(problem, m=m, n=n, k=k, batch=batch)
     if len(config) < size:
         config = Config(config.family, {p: np.broadcast_to(v, size) for p, v in config.values.items()})
     return problem, config
@@ -277,7 +278,7 @@ class _Chunk:
     def of(rows: _Rows, part: slice) -> _Chunk:
         """The rows of `part`."""
         p, c = rows.problem, rows.config
-        p = replace(p, m=p.m[part], n=p.n[part], k=p.k[part])
+        p = p.take(part)
         c = Config(c.family, {name: v[part] for name, v in c.values.items()})
         case = make_case(p, c, rows.launch.part(part), rows.blocks[part], rows.gpu, rows.coefficients, rows.l2)
         return _Chunk(p, c, case, effects.fill(case))
@@ -313,7 +314,8 @@ class _Chunk:
 
     def _aligned(self) -> tuple[Case, Demand]:
         """The same rows as if their row strides were aligned: with the resources of the kernel compiled for that."""
-        up = replace(self.problem, n=-(-self.problem.n // 16) * 16, k=-(-self.problem.k // 16) * 16)
+        m, n, k = (-(-x // 16) * 16 for x in (self.problem.m, self.problem.n, self.problem.k))
+        up = replace(self.problem, m=m, n=n, k=k)
         gpu, module = self.case.gpu, families.family(self.config.family)
         launch = module.launch(up, self.config, gpu.arch)
         blocks = blocks_per_sm(gpu.arch, launch.threads, launch.regs_per_thread, launch.smem_bytes).blocks_per_sm

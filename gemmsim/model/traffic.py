@@ -33,16 +33,19 @@ DIRTY_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Grid:
-    """A launch as the cache sees it: float64 arrays of one length."""
+    """A launch as the cache sees it: float64 arrays of one length. Problems of a batch follow one another."""
 
     m: FloatArray
     n: FloatArray
     k: FloatArray
+    batch: FloatArray
     tiles_m: FloatArray
     tiles_n: FloatArray
     group_m: FloatArray  # at most tiles_m
     slots: FloatArray  # blocks that run at once: SMs x blocks an SM
-    element_bytes: float
+    a_bytes: float
+    b_bytes: float
+    c_bytes: float
     side_bytes: float  # capacity of one L2 partition
     partitions: int
 
@@ -71,7 +74,7 @@ def textbook_bytes(
 
 def dram_traffic(g: Grid) -> Traffic:
     """Bytes read from and written to DRAM by a launch that finds nothing of its own in L2."""
-    a, b, c = g.m * g.k * g.element_bytes, g.k * g.n * g.element_bytes, g.m * g.n * g.element_bytes
+    a, b, c = g.m * g.k * g.a_bytes, g.k * g.n * g.b_bytes, g.m * g.n * g.c_bytes
     tiles = g.tiles_m * g.tiles_n
     slots = np.minimum(g.slots, tiles)
     panel_a, panel_b, tile_c = a / g.tiles_m, b / g.tiles_n, c / tiles
@@ -97,8 +100,8 @@ def dram_traffic(g: Grid) -> Traffic:
     footprint = next_wave - share_c * slots * tile_c
     reads_a, reads_b = 1 + (touches_a - 1) * miss_a, 1 + (touches_b - 1) * miss_b
     return Traffic(
-        read_bytes=a * reads_a + b * reads_b,
-        write_bytes=_written(g, tiles, slots, tile_c, (panel_a, panel_b), footprint, share_c),
+        read_bytes=g.batch * (a * reads_a + b * reads_b),
+        write_bytes=g.batch * _written(g, tiles, slots, tile_c, (panel_a, panel_b), footprint, share_c),
         wave_rows=np.minimum(
             g.tiles_m, np.where(slots >= per_group, g.group_m * np.ceil(slots / per_group), g.group_m)
         ),
@@ -106,7 +109,7 @@ def dram_traffic(g: Grid) -> Traffic:
         footprint_bytes=footprint,
         cold_a=reads_a / touches_a,
         cold_b=reads_b / touches_b,
-        stays=1 - _miss(held_a * g.tiles_m + held_b * g.tiles_n + share_c * c, g.side_bytes),
+        stays=1 - _miss(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),
     )
 
 

@@ -34,7 +34,7 @@ def counted(family: str) -> tuple[Prediction, Floats, Floats, Floats]:
 
 def operands(p: Prediction) -> Floats:
     q = p.problem
-    return np.asarray(q.compulsory_bytes - float(q.element_bytes) * q.m * q.n)
+    return np.asarray(q.compulsory_bytes - float(q.a_bytes) * q.m * q.n)
 
 
 def drifting(p: Prediction) -> npt.NDArray[np.bool_]:
@@ -76,7 +76,7 @@ def test_tiles_that_drift_apart_read_more_than_predicted(family: str) -> None:
 def test_dram_writes_against_counters(family: str) -> None:
     """C of over 24 MB: found 3.3 % off on average and 7 % at most (triton), 5.0 and 23 %; smaller ones: 2.5 MB."""
     p, _, written, _ = counted(family)
-    result = float(p.problem.element_bytes) * p.problem.m * p.problem.n
+    result = float(p.problem.a_bytes) * p.problem.m * p.problem.n
     large = result > 24e6
     off = np.abs(p.dram_write_bytes[large] / written[large] - 1)
     assert large.sum() == 12
@@ -97,15 +97,15 @@ def test_l2_bytes_against_counters() -> None:
 def test_the_textbook_form_is_what_leaves_l2_and_not_dram(family: str) -> None:
     p, read, _, sectors = counted(family)
     q, c = p.problem, p.config
-    textbook = textbook_bytes(q.m, q.n, q.k, c["bm"], c["bn"], q.element_bytes)
+    textbook = textbook_bytes(q.m, q.n, q.k, c["bm"], c["bn"], q.a_bytes)
     assert 0.3 < np.median(sectors / textbook) < 1.2
     assert np.median(textbook / read) > 5
 
 
 def grid(side_mib: float = 30.0, partitions: int = 2, m: int = 4096, n: int = 4096, group: int = 1) -> Grid:
     tiles_m, tiles_n = -(-m // 128), -(-n // 128)
-    sizes = [np.asarray([float(x)]) for x in (m, n, 4096, tiles_m, tiles_n, min(group, tiles_m), 132)]
-    return Grid(*sizes, element_bytes=2.0, side_bytes=side_mib * 2**20, partitions=partitions)
+    sizes = [np.asarray([float(x)]) for x in (m, n, 4096, 1, tiles_m, tiles_n, min(group, tiles_m), 132)]
+    return Grid(*sizes, a_bytes=2.0, b_bytes=2.0, c_bytes=2.0, side_bytes=side_mib * 2**20, partitions=partitions)
 
 
 def compulsory(g: Grid) -> Floats:
