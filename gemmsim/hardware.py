@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gemmsim.errors import GemmsimError, unknown
-from gemmsim.hwfields import CONFLICT_TOLERANCE, GPU, PEAK_TOLERANCE, Document, Figure
+from gemmsim.hwfields import GPU, GROUPS, OVERRIDES, Document, Figure, arch_mistakes, gpu_mistakes, peak_clock
 from gemmsim.paths import data_folder
-from gemmsim.problem import DTYPE_BYTES
 
 #: environment variable: folders of hardware files of one's own, searched before the shipped ones
 HWSPECS_VARIABLE = "GEMMSIM_HWSPECS"
@@ -40,13 +40,13 @@ class Arch:
     smem_carveouts_bytes: tuple[int, ...]
     l1_smem_bytes: int  # L1 and shared memory together
     smem_bytes_per_clk_per_sm: float
-    fma_per_clk_per_sm: Mapping[
-        str, float
-    ]  # by dtype, dense; fp32, fp64: the CUDA cores', the others: the tensor cores'
-    matrix_instructions: tuple[str, ...]  # of "mma_sync", "wgmma"
-    mma_sync_fraction_of_peak: float
-    smem_latency_clk: float
-    l1_latency_clk: float
+    #: by dtype, dense, with fp32 accumulate; fp32, fp64: the CUDA cores', the others: the tensor cores'
+    fma_per_clk_per_sm: Mapping[str, float]
+    matrix_instructions: tuple[str, ...]  # of "mma_sync", "wgmma", "tcgen05"; none before sm_70
+    mma_shapes: tuple[str, ...]  # of mma.sync: m16n8k16, ...
+    mma_sync_fraction_of_peak: float  # NaN where the chip has no mma.sync
+    smem_latency_clk: float | None
+    l1_latency_clk: float | None
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,12 @@ class Gpu:
     dram_bus_bits: int | None = None
     dram_clock_hz: float | None = None  # two transfers a clock
     l2_far_latency_clk: float | None = None  # the other partition's half
+    cluster_sizes: tuple[int, ...] = ()  # blocks of a cluster, and the SMs such clusters reach at one block an SM
+    cluster_sms: tuple[int, ...] = ()
+    mig_profiles: tuple[str, ...] = ()  # 3g.40gb, ...: the SMs of each, its eighths of the memory and of the L2
+    mig_sms: tuple[int, ...] = ()
+    mig_memory_eighths: tuple[int, ...] = ()
+    mig_l2_eighths: tuple[int, ...] = ()
 
     def peak_flops(self, dtype: str) -> float | None:
         """Dense peak in FLOP/s, derived: 2 x FMA a clock x SMs x clock; None if the chip has no path for the dtype."""
@@ -88,23 +94,29 @@ class Gpu:
         return 2 * rate * self.sm_count * clock_hz
 
 
-def peak_clock(dtype: str) -> str:
-    """The field of Gpu that holds the clock of a dtype's peak."""
-    return "clock_hz" if dtype in ("fp32", "fp64") else "clock_tensor_hz"
-
-
 def load_gpu(name_or_path: str) -> Gpu:
-    """A GPU by name (`h200_sxm`), device string (`NVIDIA H200`) or file (`./mychip.yaml`).
+    """A GPU by name (`h200_sxm`), device string (`NVIDIA H200`) or file (`./mychip.yaml`), or a MIG slice of one.
 
-    Names are looked for in the folders of GEMMSIM_HWSPECS, then among the shipped files. Raises GemmsimError for an
-    unknown or ambiguous name, and for a wrong file: its path, the key, what was found, what was expected.
+    Names are looked for in the folders of GEMMSIM_HWSPECS, then among the shipped files. A slice is written
+    `h200_sxm:3g.71gb`, or as the driver does, `NVIDIA H200 MIG 3g.71gb`. Raises GemmsimError for an unknown or
+    ambiguous name or slice, and for a wrong file: its path, the key, what was found, what was expected.
     """
-    return _read(find_gpu(name_or_path))[0]
+    whole, profile = _split(name_or_path)
+    gpu = _read(find_gpu(whole))[0]
+    return mig_slice(gpu, profile) if profile else gpu
 
 
 def load_figures(name_or_path: str) -> tuple[Figure, ...]:
-    """The figures behind `load_gpu` with unit, kind and source; the architecture's last, with keys `arch.<figure>`."""
-    return _read(find_gpu(name_or_path))[1]
+    """The figures behind `load_gpu` with unit, kind and source; the architecture's last, with keys `arch.<figure>`.
+
+    Figures of the architecture that the product replaces are left out; a MIG slice's share stands as derived.
+    """
+    whole, profile = _split(name_or_path)
+    gpu, figures = _read(find_gpu(whole))
+    if not profile:
+        return figures
+    cut = mig_slice(gpu, profile)
+    return tuple(_of_slice(f, gpu, cut, profile) for f in figures if not f.key.startswith(_OF_THE_WHOLE))
 
 
 def check_file(path: Path) -> str:
@@ -116,6 +128,60 @@ def check_file(path: Path) -> str:
         return f"architecture {arch.name}, compute capability {arch.compute_capability}, {len(figures)} figures"
     gpu, figures = _read(path)
     return f"{gpu.product} ({gpu.arch.name}), {len(figures)} figures"
+
+
+#: figures that a MIG slice does not have
+_OF_THE_WHOLE = ("datasheet_flops.", "cluster_", "mig_")
+
+
+def mig_slice(gpu: Gpu, profile: str) -> Gpu:
+    """The part of a GPU that a MIG profile (`3g.40gb`) gives to one instance: SMs, eighths of memory and L2.
+
+    Bandwidth goes with the share of memory or L2: a slice has its own memory controllers and L2 banks (NVIDIA MIG User
+    Guide; the driver of an H100 1g.10gb reports an eighth of bus and L2). Half the L2 or less lies in one partition.
+    Raises GemmsimError for a profile that the GPU's file does not have.
+    """
+    if profile not in gpu.mig_profiles:
+        if not gpu.mig_profiles:
+            raise GemmsimError(f"GPU {gpu.name} has no MIG profiles in its file: {profile!r} cannot be cut")
+        raise unknown("MIG profile", profile, gpu.mig_profiles, where=f"GPU {gpu.name}")
+    i = gpu.mig_profiles.index(profile)
+    memory, l2 = gpu.mig_memory_eighths[i], gpu.mig_l2_eighths[i]
+    one_side = l2 <= 4
+    share = f"{gpu.mig_sms[i]} of {gpu.sm_count} SMs, {memory}/8 of the memory, {l2}/8 of the L2"
+    return replace(
+        gpu, name=f"{gpu.name}:{profile}", product=f"{gpu.product} MIG {profile}", sm_count=gpu.mig_sms[i],
+        dram_bytes=gpu.dram_bytes * memory // 8, dram_bytes_per_s=gpu.dram_bytes_per_s * memory / 8,
+        dram_measured_bytes_per_s=_part(gpu.dram_measured_bytes_per_s, memory),
+        dram_bus_bits=None if gpu.dram_bus_bits is None else gpu.dram_bus_bits * memory // 8,
+        l2_bytes=gpu.l2_bytes * l2 // 8, l2_measured_bytes_per_s=_part(gpu.l2_measured_bytes_per_s, l2),
+        l2_partitions=1 if one_side else gpu.l2_partitions,
+        l2_far_latency_clk=None if one_side else gpu.l2_far_latency_clk,
+        datasheet_flops={}, aliases=(), cluster_sizes=(), cluster_sms=(),
+        mig_profiles=(), mig_sms=(), mig_memory_eighths=(), mig_l2_eighths=(),
+        notes=(*gpu.notes, f"MIG slice: {share}; the board's power is shared with the other slices"),
+    )  # fmt: skip
+
+
+def _part(rate: float | None, eighths: int) -> float | None:
+    return None if rate is None else rate * eighths / 8
+
+
+def _of_slice(figure: Figure, gpu: Gpu, cut: Gpu, profile: str) -> Figure:
+    value = getattr(cut, figure.key, None)
+    if "." in figure.key or value == getattr(gpu, figure.key) or value is None:
+        return figure
+    source = f"MIG profile {profile} of {gpu.name}: share of {figure.value:.6g}; {figure.source}"
+    return replace(figure, value=value, kind="derived", source=source, conflict="")
+
+
+_MIG = re.compile(r"(.+?)(?::|[ _]mig[ _])(\d+g\.\d+gb)", re.IGNORECASE)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A GPU's name, and the MIG profile of a slice or nothing."""
+    found = _MIG.fullmatch(str(name).strip())
+    return (found[1], found[2].lower()) if found else (str(name), "")
 
 
 def gpu_names() -> list[str]:
@@ -152,7 +218,24 @@ def _by_alias(wanted: str, text: str, files: Mapping[str, Path]) -> str:
 
 
 def _aliases(files: Mapping[str, Path]) -> dict[str, str]:
-    return {plain_name(alias): name for name, path in files.items() for alias in _read(path)[0].aliases}
+    found: dict[str, str] = {}
+    for name, path in files.items():
+        for alias in _quick_aliases(path, _stamp(path)):
+            found.setdefault(plain_name(alias), name)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _quick_aliases(path: Path, stamp: int) -> tuple[str, ...]:
+    """The aliases of a file without reading the rest of it, where they stand on one line as in the shipped files."""
+    from gemmsim.yamlfile import yaml_line
+
+    try:
+        line = next((x for x in path.read_text("utf-8").splitlines() if x.startswith("aliases:")), "")
+    except (OSError, UnicodeDecodeError):
+        return ()
+    names = yaml_line(line)
+    return tuple(names["aliases"] if names else _document(path, stamp).plain["aliases"])
 
 
 def _files() -> dict[str, Path]:
@@ -168,7 +251,7 @@ def _files() -> dict[str, Path]:
 def _read(path: Path) -> tuple[Gpu, tuple[Figure, ...]]:
     """A GPU and its figures, read again only if its file or its architecture's has changed."""
     doc = _document(path, _stamp(path))
-    arch_path = _arch_file(path, doc.plain["arch"])
+    arch_path = _arch_file(path, doc)
     return _load(path, _stamp(path), arch_path, _stamp(arch_path))
 
 
@@ -180,143 +263,70 @@ def _stamp(path: Path) -> int:
         return 0
 
 
-@lru_cache
+@lru_cache(maxsize=256)
 def _document(path: Path, stamp: int) -> Document:
     from gemmsim.hwfile import read_gpu
 
     return read_gpu(path)
 
 
-@lru_cache
+@lru_cache(maxsize=256)
 def _load(path: Path, stamp: int, arch_path: Path, arch_stamp: int) -> tuple[Gpu, tuple[Figure, ...]]:
+    from gemmsim.hwfile import refuse
+
     doc = _document(path, stamp)
     arch, arch_figures = _load_arch(arch_path, arch_stamp)
-    gpu = _gpu(doc, arch, path)
-    _refuse(path, _gpu_mistakes(gpu, doc))
-    return gpu, (*doc.figures.values(), *arch_figures)
+    replaced = {key for key in doc.figures if key.startswith(OVERRIDES)}
+    absent = {key for key in doc.plain["unknown"] if key.startswith(OVERRIDES)}
+    rates = dict(arch.fma_per_clk_per_sm) | doc.by_dtype("fma_per_clk_per_sm")
+    own = replace(arch, fma_per_clk_per_sm={d: r for d, r in rates.items() if f"fma_per_clk_per_sm.{d}" not in absent})
+    refuse(path, [*doc.mistakes, *gpu_mistakes(doc, arch.name, arch.fma_per_clk_per_sm, own.fma_per_clk_per_sm)])
+    kept = (f for f in arch_figures if f.key.removeprefix("arch.") not in replaced | absent)
+    return _gpu(doc, own, path), (*doc.figures.values(), *kept)
 
 
-@lru_cache
+@lru_cache(maxsize=256)
 def _load_arch(path: Path, stamp: int) -> tuple[Arch, tuple[Figure, ...]]:
-    from gemmsim.hwfile import read_arch
+    from gemmsim.hwfile import read_arch, refuse
 
     doc = read_arch(path)
+    refuse(path, [*doc.mistakes, *arch_mistakes(doc, path.stem)])
     arch = _arch(doc, path)
-    _refuse(path, _arch_mistakes(arch))
     return arch, tuple(replace(figure, key=f"arch.{key}") for key, figure in doc.figures.items())
 
 
-def _arch_file(path: Path, arch: str) -> Path:
+def _arch_file(path: Path, doc: Document) -> Path:
     """The architecture's file: beside the product's, in its folder arch/, or shipped."""
+    from gemmsim.hwfile import refuse
+
+    arch = doc.plain["arch"]
     shipped = data_folder("hwspecs") / "arch"
-    tried = [folder / f"{arch}.yaml" for folder in (path.parent, path.parent / "arch", shipped)]
-    for candidate in tried:
-        if candidate.is_file() and candidate != path:
+    for folder in (path.parent, path.parent / "arch", shipped):
+        candidate = folder / f"{arch}.yaml"
+        if arch and candidate.is_file() and candidate != path:
             return candidate
     known = sorted(p.stem for p in shipped.glob("*.yaml"))
-    raise unknown("architecture", arch, known, where=f"{path}, key arch")
+    refuse(path, doc.mistakes if not arch else [*doc.mistakes, str(unknown("architecture", arch, known, where="arch"))])
+    raise AssertionError("a file without an architecture has a mistake")
 
 
 def _arch(doc: Document, path: Path) -> Arch:
-    values = {key: figure.value for key, figure in doc.figures.items() if "." not in key}
+    known: dict[str, Any] = {
+        "smem_latency_clk": None,
+        "l1_latency_clk": None,
+        "mma_sync_fraction_of_peak": float("nan"),
+    }
+    known |= {key: figure.value for key, figure in doc.figures.items() if "." not in key}
     rates = doc.by_dtype("fma_per_clk_per_sm")
-    return Arch(name=path.stem, compute_capability=doc.plain["compute_capability"], fma_per_clk_per_sm=rates, **values)
+    return Arch(name=path.stem, compute_capability=doc.plain["compute_capability"], fma_per_clk_per_sm=rates, **known)
 
 
 def _gpu(doc: Document, arch: Arch, path: Path) -> Gpu:
+    grouped = [key for group in GROUPS for key in group]
     known: dict[str, Any] = dict.fromkeys(key for key, quantity in GPU.items() if getattr(quantity, "optional", False))
+    known |= dict.fromkeys(grouped, ())
     known |= {key: figure.value for key, figure in doc.figures.items() if "." not in key}
     known |= {key: tuple(doc.plain[key]) for key in ("aliases", "notes")}
     peaks = doc.by_dtype("datasheet_flops")
     name = path.stem.lower()
     return Gpu(name=name, product=doc.plain["product"], arch=arch, datasheet_flops=peaks, path=str(path), **known)
-
-
-def _refuse(path: Path, mistakes: Iterator[str]) -> None:
-    """Raise the first mistakes as one sentence, if there are any."""
-    found = list(mistakes)
-    if found:
-        raise GemmsimError(f"{path}: " + "; ".join(found[:5]))
-
-
-def _arch_mistakes(a: Arch) -> Iterator[str]:
-    """What of an architecture's figures cannot be true together."""
-    digits = a.compute_capability.replace(".", "")
-    if not digits.isdigit() or a.compute_capability.count(".") != 1:
-        yield f'compute_capability is {a.compute_capability!r}: expected text like "9.0"'
-    elif a.name.startswith("sm") and a.name[2:].isdigit() and a.name != f"sm{digits}":
-        yield f"compute_capability is {a.compute_capability!r}: expected that of the file's name, {a.name}"
-    most = {
-        "max_threads_per_block": (a.max_threads_per_block, "max_threads_per_sm", a.max_threads_per_sm),
-        "regs_per_block": (a.regs_per_block, "regs_per_sm", a.regs_per_sm),
-        "smem_per_block_bytes": (a.smem_per_block_bytes, "smem_per_sm_bytes", a.smem_per_sm_bytes),
-        "smem_per_sm_bytes": (a.smem_per_sm_bytes, "l1_smem_bytes", a.l1_smem_bytes),
-    }
-    for key, (value, bound, limit) in most.items():
-        if value > limit:
-            yield f"{key} is {value}: expected at most {bound}, {limit}"
-    if a.max_threads_per_sm != 32 * a.max_warps_per_sm:
-        yield f"max_threads_per_sm is {a.max_threads_per_sm}: expected 32 x max_warps_per_sm, {32 * a.max_warps_per_sm}"
-    sizes = a.smem_carveouts_bytes
-    if list(sizes) != sorted(set(sizes)) or sizes[-1] != a.smem_per_sm_bytes:
-        yield f"smem_carveouts_bytes is {list(sizes)}: expected to rise up to smem_per_sm_bytes, {a.smem_per_sm_bytes}"
-
-
-def _gpu_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
-    """What of a product's figures cannot be true together."""
-    yield from _dtype_mistakes(gpu, doc)
-    yield from _peak_mistakes(gpu, doc)
-    yield from _bandwidth_mistakes(gpu, doc)
-    if gpu.clock_base_hz is not None and gpu.clock_base_hz > gpu.clock_hz:
-        yield f"clock_base_hz is {gpu.clock_base_hz:.4g}: expected at most clock_hz, {gpu.clock_hz:.4g}"
-    if gpu.clock_tensor_hz > 1.05 * gpu.clock_hz:
-        yield f"clock_tensor_hz is {gpu.clock_tensor_hz:.4g}: expected at most clock_hz, {gpu.clock_hz:.4g}"
-    if (gpu.l2_latency_clk or 0) >= (gpu.dram_latency_clk or float("inf")):
-        yield f"l2_latency_clk is {gpu.l2_latency_clk}: expected less than dram_latency_clk, {gpu.dram_latency_clk}"
-
-
-def _dtype_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
-    """Every dtype the architecture computes has a datasheet peak, or is named as unknown; no other has."""
-    given, said = set(gpu.datasheet_flops), {k.split(".")[1] for k in doc.plain["unknown"] if "." in k}
-    rates = set(gpu.arch.fma_per_clk_per_sm)
-    for dtype in (d for d in DTYPE_BYTES if d in rates - given - said):
-        yield f"missing key datasheet_flops.{dtype}: give the dense peak with its source, or name it under unknown"
-    for dtype in sorted((given | said) - rates):
-        yield f"datasheet_flops.{dtype} is given: arch {gpu.arch.name} has no fma_per_clk_per_sm.{dtype}"
-    for dtype in sorted(given & said):
-        yield f"datasheet_flops.{dtype} is given and named under unknown too: keep one"
-
-
-def _peak_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
-    """A derived peak is the datasheet's within PEAK_TOLERANCE, or the file names the conflict."""
-    wrong: dict[tuple[str, int], list[str]] = {}  # by clock and factor: one cause, one mistake
-    for dtype, stated in gpu.datasheet_flops.items():
-        ratio = stated / (gpu.peak_flops(dtype) or stated)
-        if abs(ratio - 1) > _tolerance(doc, f"datasheet_flops.{dtype}"):
-            wrong.setdefault((peak_clock(dtype), round(100 * ratio)), []).append(dtype)
-    for (clock, percent), (dtype, *more) in wrong.items():
-        key, derived = f"datasheet_flops.{dtype}", gpu.peak_flops(dtype)
-        hint = " (with 2:4 sparsity? halve it)" if 190 < percent < 210 else ""
-        hint = f" (if both stand, say why in {key}.conflict)" if 88 <= percent <= 112 else hint
-        yield (
-            f"{key}.value is {gpu.datasheet_flops[dtype]:.4g}: expected the dense peak, {derived:.4g} FLOP/s, which is "
-            f"2 x fma_per_clk_per_sm.{dtype} x sm_count x {clock}{hint}{', and so for ' * bool(more)}{', '.join(more)}"
-        )
-
-
-def _tolerance(doc: Document, key: str) -> float:
-    return CONFLICT_TOLERANCE if doc.figures[key].conflict else PEAK_TOLERANCE
-
-
-def _bandwidth_mistakes(gpu: Gpu, doc: Document) -> Iterator[str]:
-    """Measured bandwidth is below nominal, nominal is bus times clock, L2 is faster than DRAM."""
-    nominal, measured = gpu.dram_bytes_per_s, gpu.dram_measured_bytes_per_s
-    if measured is not None and not 0.3 * nominal <= measured <= 1.02 * nominal:
-        yield f"dram_measured_bytes_per_s is {measured:.4g}: expected 30 to 102 % of dram_bytes_per_s, {nominal:.4g}"
-    if gpu.l2_measured_bytes_per_s is not None and gpu.l2_measured_bytes_per_s < (measured or nominal):
-        yield f"l2_measured_bytes_per_s is {gpu.l2_measured_bytes_per_s:.4g}: expected more than DRAM's, {nominal:.4g}"
-    if gpu.dram_bus_bits is None or gpu.dram_clock_hz is None:
-        return
-    derived = gpu.dram_bus_bits / 8 * 2 * gpu.dram_clock_hz
-    if abs(nominal / derived - 1) > _tolerance(doc, "dram_bytes_per_s"):
-        yield f"dram_bytes_per_s is {nominal:.4g}: expected dram_bus_bits / 8 x 2 x dram_clock_hz, {derived:.4g}"

@@ -1,11 +1,11 @@
-"""Strict reading of hardware files: YAML in, a checked Document out, or one sentence: file, key, found, expected.
+"""Strict reading of hardware files: YAML in, a Document out with what is wrong: key, found, expected.
 
 Types are pydantic's strict ones, through pydantic_core: the full package would cost every command 0.1 s at start-up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any
 from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, ValidationError, core_schema
 
 from gemmsim.errors import GemmsimError
-from gemmsim.hwfields import ARCH_FORM, GPU_FORM, KINDS, LISTS, Document, Figure, Form, Quantity
+from gemmsim.hwfields import ARCH_FORM, GPU_FORM, GROUPS, KINDS, LISTS, Document, Figure, Form, Quantity, absent_key
 from gemmsim.yamlfile import read_yaml
 
 _SHOWN = 5  # mistakes named in one message
+_GROUPED = frozenset(key for group in GROUPS for key in group)
 _WRONG_UNITS: Mapping[str, Mapping[str, float]] = {
     "Hz": {"MHz": 1e6, "GHz": 1e9, "kHz": 1e3},
     "B/s": {"GB/s": 1e9, "TB/s": 1e12, "MB/s": 1e6},
@@ -28,8 +29,17 @@ _WRONG_UNITS: Mapping[str, Mapping[str, float]] = {
 }
 
 
+class HardwareFileError(GemmsimError):
+    """A wrong hardware file: `mistakes` holds all of them, the message the first few."""
+
+    def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
+        more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
+        super().__init__(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more)
+        self.mistakes = tuple(mistakes)
+
+
 def read_gpu(path: Path) -> Document:
-    """A product's file, every figure checked by itself. Raises GemmsimError naming file, key, found and expected."""
+    """A product's file, every figure checked by itself. Raises GemmsimError for what is no YAML mapping."""
     return _read(path, GPU_FORM)
 
 
@@ -38,29 +48,40 @@ def read_arch(path: Path) -> Document:
     return _read(path, ARCH_FORM)
 
 
+def refuse(path: Path, mistakes: Iterable[str]) -> None:
+    """Raise HardwareFileError if there are any mistakes."""
+    if found := list(mistakes):
+        raise HardwareFileError(path, found)
+
+
 def _read(path: Path, form: Form) -> Document:
     tree = read_yaml(path)
+    errors: list[ErrorDetails] = []
     try:
-        _validator(form.absent).validate_python(tree)
+        _validator(form is ARCH_FORM).validate_python(tree)
     except ValidationError as error:
-        found = sorted(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
-        _refuse(path, [_sentence(e, form) for e in found])
-    figures = {figure.key: figure for figure in _figures(tree, form)}
-    _refuse(path, list(_absences(tree, figures, form)))
-    return Document(str(path), {key: tree[key] for key in form.plain}, figures)
+        errors = sorted(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
+    bad = {str(part) for e in errors for part in (e["loc"][0], _dotted(e["loc"], form))}
+    figures = {figure.key: figure for figure in _figures(tree, form, bad)}
+    plain = {key: tree[key] if key in tree and key not in bad else kind() for key, kind in form.plain.items()}
+    mistakes = [*(_sentence(e, form) for e in errors), *_absences(tree, plain, form)]
+    return Document(str(path), plain, figures, tuple(mistakes))
 
 
-def _refuse(path: Path, mistakes: list[str]) -> None:
-    if mistakes:
-        more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
-        raise GemmsimError(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more)
+def _dotted(loc: Sequence[int | str], form: Form) -> str:
+    """The figure that an error is in."""
+    by_dtype = isinstance(form.numbers.get(str(loc[0])), Mapping)
+    return ".".join(str(part) for part in loc[: 1 + by_dtype])
 
 
 @lru_cache
-def _validator(absent: str) -> SchemaValidator:
-    form = ARCH_FORM if absent == ARCH_FORM.absent else GPU_FORM
+def _validator(arch: bool) -> SchemaValidator:
+    form = ARCH_FORM if arch else GPU_FORM
     fields = {key: _field(_plain_schema(kind)) for key, kind in form.plain.items()}
-    fields |= {key: _field(_figure_schema(_text_schema(key, allowed))) for key, allowed in form.texts.items()}
+    fields |= {
+        key: _field(_figure_schema(_text_schema(key, allowed)), required=key not in _GROUPED)
+        for key, allowed in form.texts.items()
+    }
     fields |= {key: _entry(key, entry) for key, entry in form.numbers.items()}
     return SchemaValidator(core_schema.typed_dict_schema(fields, extra_behavior="forbid", strict=True))
 
@@ -70,7 +91,8 @@ def _entry(key: str, entry: Quantity | Mapping[str, Quantity]) -> core_schema.Ty
     if isinstance(entry, Quantity):
         return _field(_figure_schema(_number_schema(key, entry)), required=not entry.optional)
     by_dtype = {dtype: _entry(key, quantity) for dtype, quantity in entry.items()}
-    return _field(core_schema.typed_dict_schema(by_dtype, extra_behavior="forbid", strict=True))
+    needed = any(not quantity.optional for quantity in entry.values()) or key == "datasheet_flops"
+    return _field(core_schema.typed_dict_schema(by_dtype, extra_behavior="forbid", strict=True), required=needed)
 
 
 def _field(schema: CoreSchema, required: bool = True) -> core_schema.TypedDictField:
@@ -84,7 +106,7 @@ def _plain_schema(kind: type) -> CoreSchema:
 
 def _text_schema(key: str, allowed: tuple[str, ...]) -> CoreSchema:
     one = core_schema.literal_schema(list(allowed)) if allowed else core_schema.str_schema(strict=True, min_length=2)
-    return core_schema.list_schema(one, strict=True, min_length=1) if key in LISTS else one
+    return core_schema.list_schema(one, strict=True) if key in LISTS else one  # P100: no matrix instruction
 
 
 def _number_schema(key: str, quantity: Quantity) -> CoreSchema:
@@ -107,13 +129,18 @@ def _figure_schema(value: CoreSchema) -> CoreSchema:
     return core_schema.typed_dict_schema(fields, extra_behavior="forbid", strict=True)
 
 
-def _figures(tree: Mapping[str, Any], form: Form) -> Iterator[Figure]:
-    yield from (_figure(key, "", tree[key]) for key in form.texts)
+def _figures(tree: Mapping[str, Any], form: Form, bad: Set[str]) -> Iterator[Figure]:
+    """The figures that are there and not `bad` (keys of those that are wrong, and of mappings with a wrong one)."""
+    for key in form.texts:
+        if key in tree and key not in bad:
+            yield _figure(key, "", tree[key])
     for key, entry in form.numbers.items():
-        if not isinstance(entry, Quantity):
-            yield from (_figure(f"{key}.{d}", q.unit, tree[key][d]) for d, q in entry.items() if d in tree[key])
-        elif key in tree:
-            yield _figure(key, entry.unit, tree[key])
+        if isinstance(entry, Quantity):
+            if key in tree and key not in bad:
+                yield _figure(key, entry.unit, tree[key])
+        elif isinstance(tree.get(key), dict):
+            there = (d for d in entry if d in tree[key] and f"{key}.{d}" not in bad)
+            yield from (_figure(f"{key}.{d}", entry[d].unit, tree[key][d]) for d in there)
 
 
 def _figure(key: str, unit: str, raw: Mapping[str, Any]) -> Figure:
@@ -121,21 +148,37 @@ def _figure(key: str, unit: str, raw: Mapping[str, Any]) -> Figure:
     return Figure(key, value, unit, raw["kind"], raw["source"].strip(), raw.get("conflict", ""))
 
 
-def _absences(tree: Mapping[str, Any], figures: Mapping[str, Figure], form: Form) -> Iterator[str]:
-    """Optional figures are given, or named as absent: exactly one of the two.
-
-    Which peaks of a datasheet must be there depends on the architecture's dtypes: `load_gpu` sees to them.
-    """
-    said = {form.absent_key(name): name for name in tree[form.absent]}
-    for key, name in said.items():
-        if key in figures:
-            yield f"{key} is given and named under {form.absent} too: keep one"
+def _absences(tree: Mapping[str, Any], plain: Mapping[str, Any], form: Form) -> Iterator[str]:
+    """Optional figures are given, or named as absent: exactly one of the two. Of a group all are given, or none."""
+    there = {k for k in tree if isinstance(form.numbers.get(k), Quantity) or k in form.texts}
+    there |= {f"{k}.{d}" for k in tree if isinstance(form.numbers.get(k), Mapping) for d in _keys(tree[k])}
+    said = {absent_key(listed, name): (listed, name) for listed in form.absent for name in plain[listed]}
+    for key, (listed, name) in said.items():
+        if key in there:
+            yield f"{key} is given and named under {listed} too: keep one"
         elif key not in form.optional:
-            names = ", ".join(sorted(form.optional)) if form is GPU_FORM else "tf32, bf16, fp16, fp8, int8"
-            yield f"{form.absent} names {name!r}: expected one of {names}"
-    for key in sorted(form.optional - set(figures) - set(said)):
-        if not key.startswith("datasheet_flops."):
-            yield f"missing key {key}: give the figure with its source, or name it under {form.absent}"
+            yield f"{listed} names {name!r}: expected one of {', '.join(_absent_names(listed, form))}"
+    for key in sorted(form.optional - there - set(said)):
+        if not key.startswith(form.unsaid):
+            listed = "no_path_for" if key.startswith("fma_per_clk_per_sm.") else "unknown"
+            yield f"missing key {key}: give the figure with its source, or name it under {listed}"
+    for group in GROUPS:
+        given = [key for key in group if key in there]
+        for key in group if given else ():
+            if key not in there:
+                yield f"missing key {key}: expected it beside {given[0]}"
+
+
+def _keys(value: object) -> list[Any]:
+    return list(value) if isinstance(value, dict) else []
+
+
+def _absent_names(listed: str, form: Form) -> list[str]:
+    """What may stand in an absent list."""
+    rate = "fma_per_clk_per_sm."
+    if listed == "no_path_for":
+        return ["tf32", "bf16", "fp16", "fp8", "int8"]
+    return sorted(key for key in form.optional if form is GPU_FORM or not key.startswith(rate))
 
 
 def _sentence(error: ErrorDetails, form: Form) -> str:

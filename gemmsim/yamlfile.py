@@ -30,6 +30,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return tree
 
 
+def yaml_line(line: str) -> dict[str, Any]:
+    """The mapping that one line holds; empty where it holds no list of texts under one key."""
+    try:
+        tree = yaml.load(line, _Loader)
+    except yaml.YAMLError:
+        return {}
+    whole = isinstance(tree, dict) and all(
+        isinstance(v, list) and all(isinstance(x, str) for x in v) for v in tree.values()
+    )
+    return tree if whole else {}
+
+
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
     """PyYAML's safe loader, which would keep the last of two equal keys, made to refuse the second."""
 

@@ -10,7 +10,8 @@ import click
 
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.errors import GemmsimError
-from gemmsim.hardware import Gpu, check_file, gpu_names, load_figures, load_gpu, peak_clock
+from gemmsim.hardware import Gpu, check_file, gpu_names, load_figures, load_gpu
+from gemmsim.hwfields import peak_clock
 from gemmsim.paths import data_folder
 from gemmsim.problem import DTYPE_BYTES
 

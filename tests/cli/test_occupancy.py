@@ -95,9 +95,12 @@ def test_a_batch_without_gpu_takes_the_option(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_batch_of_the_grid_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with gzip.open(DATA / "occupancy_grid_sm80_sm90.csv.gz", "rt") as file:
+    with gzip.open(DATA / "occupancy_grid.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))[::7]
-    gpus = {"a100": "a100_pcie_40gb", "sm90": "h100_pcie"}
+    gpus = {
+        "v100": "Tesla V100-SXM2-32GB", "t4": "Tesla T4", "a100": "a100_pcie_40gb", "sm86": "rtx_a4000", "sm89": "l4",
+        "sm90": "gh200", "sm100": "NVIDIA B200", "sm120": "rtx_5090",
+    }  # fmt: skip
     lines = [f"{gpus[r['device']]},{r['threads']},{r['regs']},{r['smem_dyn_B']}" for r in rows]
     path = csv_file(tmp_path, "\n".join(["gpu,threads,regs_per_thread,smem_bytes", *lines, ""]))
     _, out, _ = run(capsys, "--batch", path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +17,29 @@ from gemmsim.model.occupancy import LIMITERS, NO_LIMIT, Occupancy, blocks_per_sm
 
 DATA = Path(__file__).parents[1] / "data"
 #: device of the recorded cases -> a product of that architecture
-DEVICES = {"a100": "a100_sxm_80gb", "sm90": "h100_sxm"}
-VECTOR_DEVICES = {"A100(cc8.0)": "a100_sxm_80gb", "H100/H200(cc9.0)": "h100_sxm"}
+DEVICES = {
+    "v100": "v100_sxm2_32gb", "t4": "t4", "a100": "a100_sxm_80gb", "sm86": "rtx_a6000", "sm89": "l40s",
+    "sm90": "h100_sxm", "sm100": "b200_sxm", "sm120": "rtx_5090",
+}  # fmt: skip
+VECTOR_DEVICES = {
+    "A100(cc8.0)": "a100_sxm_80gb", "RTX3090/A6000(cc8.6)": "rtx_3090", "RTX4090/L40S(cc8.9)": "rtx_4090",
+    "H100/H200(cc9.0)": "h100_sxm", "B200(cc10.0)": "b200_sxm",
+}  # fmt: skip
 
 
 def arch_of(gpu: str) -> Arch:
     return load_gpu(gpu).arch
 
 
+@cache
 def grid() -> list[dict[str, str]]:
-    with gzip.open(DATA / "occupancy_grid_sm80_sm90.csv.gz", "rt") as file:
+    with gzip.open(DATA / "occupancy_grid.csv.gz", "rt") as file:
         return list(csv.DictReader(file))
 
 
 def vectors() -> list[dict[str, str]]:
     with open(DATA / "occupancy_vectors.csv") as file:
-        return [row for row in csv.DictReader(file) if row["device"] in VECTOR_DEVICES]
+        return list(csv.DictReader(file))
 
 
 def one(found: Occupancy) -> list[int]:
@@ -58,21 +65,32 @@ def test_named_case(case: dict[str, str]) -> None:
     assert one(found) == [int(case[name]) for name in names]
 
 
+def test_the_grid_is_whole() -> None:
+    assert len(grid()) == 60_000
+    assert {row["device"] for row in grid()} == set(DEVICES)
+
+
 def test_before_cc_8_nothing_is_reserved_and_no_shared_memory_sets_no_limit() -> None:
-    volta = replace(
-        arch_of("a100_sxm_80gb"),
-        smem_per_sm_bytes=98304,
-        smem_per_block_bytes=98304,
-        smem_reserved_per_block_bytes=0,
-        smem_alloc_unit_bytes=256,
-    )
-    assert blocks_per_sm(volta, 128, 32, [0, 1, 4224, 98304, 98305]).limit_shared_memory.tolist() == [
-        NO_LIMIT,
-        384,
-        22,
-        1,
-        0,
-    ]
+    found = blocks_per_sm(arch_of("v100_sxm2_32gb"), 128, 32, [0, 1, 4224, 98304, 98305])
+    assert found.limit_shared_memory.tolist() == [NO_LIMIT, 384, 22, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("threads", "regs", "smem", "blocks"),
+    [
+        (96, 168, 0, 4),  # two sub-partitions of 6 warps of 168 registers: 12 warps, 4 blocks of 3
+        (96, 128, 0, 5),  # 8 warps each, 16 in all
+        (1024, 64, 0, 1),
+        (1024, 65, 0, 0),
+        (128, 32, 49152, 1),
+        (128, 32, 49153, 0),  # no opt-in before cc 7.0
+        (128, 32, 257, 16),
+        (64, 32, 2048, 32),
+    ],
+)
+def test_p100_by_the_rules_of_cc_6(threads: int, regs: int, smem: int, blocks: int) -> None:
+    # no rows of the calculator for cc 6.0: worked out by hand from the rules of its header
+    assert blocks_per_sm(arch_of("p100"), threads, regs, smem).blocks_per_sm.tolist() == [blocks]
 
 
 def test_registers_are_given_out_a_sub_partition_at_a_time() -> None:
