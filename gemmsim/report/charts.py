@@ -139,6 +139,39 @@ def roofline(picks: Table, roofs: Table) -> Chart:
     return finish(alt.layer(roof, marks), height=380)
 
 
+def gpus_compared(ratios: Table) -> Chart:
+    """Each figure of some GPUs as a bar from 1 to its ratio to the first GPU, on a log axis, its value beside it."""
+    rows = [r for r in ratios.rows() if r["ratio"]]
+    gpus, figures = (list(dict.fromkeys(r[key] for r in rows)) for key in ("gpu", "figure"))
+    low, high = _span([1.0, *(r["ratio"] for r in rows)])
+    room = (high / low) ** 0.22  # for the values beside the bars
+    scale = _log(low / (room if low < 0.79 else 1), high * room)
+    x = alt.X("ratio:Q", title=f"ratio to {gpus[0]}", scale=scale, axis=_log_axis(low, high))
+    base = alt.Chart(_data([{**r, "one": 1} for r in rows])).encode(
+        y=alt.Y("figure:N", sort=figures, title=None,
+                axis=alt.Axis(labelLimit=110, labelPadding=6, ticks=False, domain=False)),
+        yOffset=alt.YOffset("gpu:N", sort=gpus, scale=alt.Scale(paddingInner=0.08)),
+    )  # fmt: skip
+    tips = _tips(("gpu", ""), ("figure", ""), ("shown", ""), ("ratio", ".3f"))
+    bars = base.mark_bar().encode(x=x, x2="one:Q", color=_colour("gpu", gpus), tooltip=tips)
+    ticks = base.mark_tick(thickness=2).encode(x=x, color=_colour("gpu", gpus), tooltip=tips)
+    up = base.transform_filter("datum.ratio > 0.93").mark_text(align="left", dx=4, fontSize=11, color=INK)
+    down = base.transform_filter("datum.ratio <= 0.93").mark_text(align="right", dx=-4, fontSize=11, color=INK)
+    texts = [side.encode(x=x, text="shown:N") for side in (up, down)]
+    return finish(alt.layer(bars, ticks, *texts), height=len(figures) * (len(gpus) * BAR_HEIGHT + 8))
+
+
+def picture(chart: Chart, kind: str, width: int = 640) -> bytes:
+    """A chart as a PNG (twice the pixels, white behind) or an SVG: kind is 'png' or 'svg'."""
+    import vl_convert
+
+    spec = chart.properties(width=width, background="white").to_dict()
+    if kind == "svg":
+        return vl_convert.vegalite_to_svg(spec).encode()
+    drawn: bytes = vl_convert.vegalite_to_png(spec, scale=2)
+    return drawn
+
+
 def finish(chart: Chart, height: int) -> Chart:
     """The look of every chart: as wide as its place, transparent, readable type, quiet grid."""
     text: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "labelColor": MUTED, "titleColor": INK}
