@@ -1,7 +1,8 @@
-"""`gemmsim occupancy`: blocks per SM from threads, registers and shared memory, of one launch or of a CSV of them."""
+"""`gemmsim occupancy`: blocks per SM of a launch or of a CSV of them; or the inverse, what so many blocks leave."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from gemmsim.cli.tables import Column, emit, emit_record, output_options
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.occupancy import LIMITERS, Occupancy, blocks_per_sm
+from gemmsim.model.residency import room
 from gemmsim.rows import Column as Cells
 from gemmsim.rows import Table, out_names, read_csv, write_csv
 
@@ -38,6 +40,18 @@ _ONE = (
     ),
 )
 
+_ROOM = (
+    Column("gpu", "GPU"),
+    Column("blocks", "blocks per SM"),
+    Column("threads", "threads a block"),
+    Column("regs_per_thread", "registers a thread, at most"),
+    Column("smem_bytes", "bytes of shared memory a block, at most"),
+    Column("warps_per_sm", "warps per SM"),
+    Column("occupancy", "occupancy", "1"),
+)
+#: block sizes of the inverse where none is asked for
+_THREADS = (32, 64, 128, 256, 512, 1024)
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--gpu", help="Name (h200_sxm), device string, or file; in a batch, for rows without a column gpu.")
@@ -49,13 +63,30 @@ _ONE = (
     type=click.IntRange(0, _MOST),
     help="Shared memory of a block in bytes, static + dynamic.  [default: 0]",
 )
+@click.option(
+    "--blocks",
+    metavar="N",
+    type=click.IntRange(1, _MOST),
+    help="The other way round: the most registers and shared memory with which N blocks are resident.",
+)
 @click.option("--batch", metavar="IN.csv", help="Rows with threads, regs_per_thread (or regs), smem_bytes, and gpu.")
 @output_options(default=None)
 def command(
-    gpu: str | None, threads: int | None, regs: int | None, smem: int | None, batch: str | None, format: str | None,
-    out: str | None,
+    gpu: str | None, threads: int | None, regs: int | None, smem: int | None, blocks: int | None, batch: str | None,
+    format: str | None, out: str | None,
 ) -> None:  # fmt: skip
-    """Blocks an SM holds at once, as NVIDIA's occupancy calculator gives it, and which resource limits them."""
+    """Blocks an SM holds at once, as NVIDIA's occupancy calculator gives it, and which resource limits them.
+
+    With --blocks instead of --regs and --smem: what each of so many blocks may take, for --threads or usual sizes.
+    """
+    if blocks is not None:
+        for option, value in {"--regs": regs, "--smem": smem, "--batch": batch}.items():
+            if value is not None:
+                raise GemmsimError(
+                    f"{option} {value} is given with --blocks, which asks for it: expected one of the two"
+                )
+        _inverse(gpu, blocks, threads, format or "table", out)
+        return
     if batch is None:
         _one(gpu, threads, regs, smem or 0, format or "table", out)
         return
@@ -73,6 +104,30 @@ def _one(name: str | None, threads: int | None, regs: int | None, smem: int, for
     found = blocks_per_sm(gpu.arch, threads, regs, smem)
     asked = {"gpu": gpu.name, "threads": threads, "regs_per_thread": regs, "smem_bytes": smem}
     emit_record(asked | _answer(gpu, found, threads), _ONE, format, out, notes=_reason(gpu, found, threads, regs, smem))
+
+
+def _inverse(name: str | None, blocks: int, threads: int | None, format: str, out: str | None) -> None:
+    if name is None:
+        raise GemmsimError("--gpu missing: expected it with --blocks")
+    gpu = load_gpu(name)
+    if threads is not None:
+        emit_record(_room(gpu, blocks, threads), _ROOM, format, out)
+        return
+    rows = []
+    for size in (t for t in _THREADS if t <= gpu.arch.max_threads_per_block):
+        with contextlib.suppress(GemmsimError):
+            rows.append(_room(gpu, blocks, size))
+    if not rows:
+        room(gpu.arch, blocks, _THREADS[0])  # says why
+    emit(rows, _ROOM, format, out)
+
+
+def _room(gpu: Gpu, blocks: int, threads: int) -> dict[str, Any]:
+    found, warps = room(gpu.arch, blocks, threads), blocks * -(-threads // 32)
+    return {
+        "gpu": gpu.name, "blocks": blocks, "threads": threads, "regs_per_thread": found.regs_per_thread,
+        "smem_bytes": found.smem_bytes, "warps_per_sm": warps, "occupancy": warps / gpu.arch.max_warps_per_sm,
+    }  # fmt: skip
 
 
 def _answer(gpu: Gpu, found: Occupancy, threads: int) -> dict[str, Any]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, check_file, gpu_names, load_figures, load_gpu
-from gemmsim.hwfields import peak_clock
+from gemmsim.hwfields import GROUPS, Figure, peak_clock
+from gemmsim.model.residency import usable_sms
 from gemmsim.paths import data_folder
 from gemmsim.problem import DTYPE_BYTES
+
+if TYPE_CHECKING:
+    from gemmsim.report.numbers import Table
 
 _LIST = (
     Column("name"),
@@ -58,6 +62,7 @@ def command() -> None:
     """The GPUs gemmsim knows, and a check of your own file.
 
     A GPU is a YAML file: give its path wherever a name is asked for, or put it into a folder named in GEMMSIM_HWSPECS.
+    A MIG slice is h200_sxm:3g.71gb.
     """
 
 
@@ -81,9 +86,12 @@ def show(gpu: str, format: str, out: str | None) -> None:
 
 @command.command(short_help="GPUs side by side, with ratios and ridge points.")
 @click.argument("gpus", nargs=-1, required=True)
+@click.option("--chart", metavar="FILE", help="Draw the ratios into FILE: .html (with the table), .svg or .png.")
 @output_options()
-def compare(gpus: Sequence[str], format: str, out: str | None) -> None:
+def compare(gpus: Sequence[str], chart: str | None, format: str, out: str | None) -> None:
     """GPUS side by side: figures, dense peaks, ridge points (FLOP a DRAM byte), and ratios to the first one."""
+    if chart is not None:
+        _check_chart(chart)
     chips = [load_gpu(name) for name in gpus]
     if len({chip.name for chip in chips}) < max(2, len(chips)):
         raise GemmsimError(f"specs compare {' '.join(gpus)}: expected two GPUs or more, each once")
@@ -91,23 +99,74 @@ def compare(gpus: Sequence[str], format: str, out: str | None) -> None:
     columns += [Column(f"{c.name}_ratio", "ratio" if len(chips) == 2 else f"{c.name} ratio") for c in chips[1:]]
     if format != "table":
         columns.insert(1, Column("unit"))
-    emit(list(_comparison(chips)), columns, format, out, notes=[f"ratios are to {chips[0].name}; peaks are dense"])
+    rows = list(_comparison(chips))
+    notes = [f"ratios are to {chips[0].name}; peaks are dense", *_notes(chips)]
+    if chart is not None:
+        _draw(chips, rows, notes, chart)
+    emit(rows, columns, format, out, notes=notes)
 
 
-@command.command(short_help="Read hardware files strictly: ok, or what is wrong.")
+@command.command(short_help="Read hardware files strictly: mistakes, and what is unusual.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options()
 def check(files: Sequence[str], format: str, out: str | None) -> None:
-    """Read hardware files strictly: `ok`, or what is wrong (file, key, found, expected) and exit code 2."""
-    rows, mistakes = [], []
-    for file in files:
-        try:
-            rows.append({"file": file, "verdict": "ok", "what": check_file(Path(file))})
-        except GemmsimError as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise GemmsimError("; ".join(mistakes))
+    """Read hardware files strictly: every mistake (key, found, expected), or ok and what is unusual.
+
+    Exit code 2 if there is a mistake.
+    """
+    rows = [row for file in files for row in _checked(file)]
     emit(rows, [Column("file"), Column("verdict"), Column("what")], format, out)
+    wrong = [row["file"] for row in rows if row["verdict"] == "mistake"]
+    if wrong:
+        several = f"{len(wrong)} mistakes" if len(wrong) > 1 else "1 mistake"
+        raise GemmsimError(f"specs check: {several} in {', '.join(dict.fromkeys(wrong))}")
+
+
+def _checked(file: str) -> Iterator[dict[str, str]]:
+    """A row a mistake; or one that says ok, and one for each thing that is unusual."""
+    from gemmsim.hwfile import HardwareFileError
+
+    try:
+        what = check_file(Path(file))
+    except HardwareFileError as error:
+        yield from ({"file": file, "verdict": "mistake", "what": mistake} for mistake in error.mistakes)
+        return
+    except GemmsimError as error:
+        yield {"file": file, "verdict": "mistake", "what": str(error).removeprefix(f"{file}: ")}
+        return
+    yield {"file": file, "verdict": "ok", "what": what}
+    if not what.startswith("architecture"):
+        yield from ({"file": file, "verdict": "unusual", "what": text} for text in _unusual(file))
+
+
+def _unusual(file: str) -> Iterator[str]:
+    """What in a file is no mistake and still worth a look."""
+    gpu, figures = load_gpu(file), [f for f in load_figures(file) if not f.key.startswith("arch.")]
+    for f in figures:
+        if f.conflict:
+            yield f"{f.key}: conflict: {f.conflict}"
+    others = [load_gpu(name) for name in gpu_names() if Path(load_gpu(name).path).resolve() != Path(file).resolve()]
+    for f in figures:
+        values = [v for other in others if isinstance(v := _number(other, f.key), int | float)]
+        if isinstance(f.value, int | float) and values and not min(values) <= f.value <= max(values):
+            side = f"the least of the GPUs known is {min(values):.6g}" if f.value < min(values) else (
+                f"the most of the GPUs known is {max(values):.6g}")  # fmt: skip
+            yield f"{f.key} is {f.value:.6g} {f.unit}".rstrip() + f": {side}"
+    names = {plain for other in others for plain in (other.name, *other.aliases)}
+    for name in (gpu.name, *gpu.aliases):
+        if name in names:
+            yield f"the name {name!r} is another GPU's too: the file's path is safe, the name may find the other"
+    inferred = [f.key for f in figures if f.kind == "inferred"]
+    if len(inferred) > len(figures) / 2:
+        yield f"{len(inferred)} of {len(figures)} figures are inferred: {', '.join(inferred[:5])}, ..."
+
+
+def _number(gpu: Gpu, key: str) -> Any:
+    name, _, dtype = key.partition(".")
+    if dtype:
+        rates = gpu.arch.fma_per_clk_per_sm if name == "fma_per_clk_per_sm" else gpu.datasheet_flops
+        return rates.get(dtype)
+    return getattr(gpu, name, None)
 
 
 def _summary(gpu: Gpu) -> dict[str, Any]:
@@ -123,13 +182,30 @@ def _families(gpu: str) -> list[str]:
 
 
 def _figures(name: str) -> Iterator[dict[str, Any]]:
-    for f in load_figures(name):
-        yield _figure_row(f.key, f.value, f.unit, f.kind, f.source, f.conflict)
-    gpu = load_gpu(name)
+    gpu, figures = load_gpu(name), load_figures(name)
+    grouped = {key for group in GROUPS for key in group}
+    for f in figures:
+        if f.key not in grouped:
+            yield _figure_row(f.key, f.value, f.unit, f.kind, f.source, f.conflict)
+    yield from _groups(gpu, {f.key: f for f in figures if f.key in grouped})
+    own = {f.key for f in figures}
     for dtype in DTYPE_BYTES:
         if peak := gpu.peak_flops(dtype):
-            source = f"2 x arch.fma_per_clk_per_sm.{dtype} x sm_count x {peak_clock(dtype)}"
+            rate = f"fma_per_clk_per_sm.{dtype}"
+            source = f"2 x {'' if rate in own else 'arch.'}{rate} x sm_count x {peak_clock(dtype)}"
             yield _figure_row(f"peak_flops.{dtype}", peak, "FLOP/s", "derived", source, "")
+
+
+def _groups(gpu: Gpu, figures: Mapping[str, Figure]) -> Iterator[dict[str, Any]]:
+    """The SMs that clusters reach, and the MIG slices: a row each, in place of their lists."""
+    for size in gpu.cluster_sizes:
+        f = figures["cluster_sms"]
+        yield _figure_row(f"usable_sms.cluster_{size}", usable_sms(gpu, size), "SMs", f.kind, f.source, f.conflict)
+    slices = zip(gpu.mig_profiles, gpu.mig_sms, gpu.mig_memory_eighths, gpu.mig_l2_eighths, strict=True)
+    for profile, sms, memory, l2 in slices:
+        f = figures["mig_sms"]
+        source = f"with {memory}/8 of the memory and {l2}/8 of the L2 ({gpu.name}:{profile}); {f.source}"
+        yield _figure_row(f"mig_sms.{profile}", sms, "SMs", f.kind, source, f.conflict)
 
 
 def _figure_row(*values: Any) -> dict[str, Any]:
@@ -157,3 +233,75 @@ def _compared(key: str, unit: str, chips: Sequence[Gpu], values: Sequence[float 
     first = values[0]
     ratios = {f"{c.name}_ratio": v / first if v and first else None for c, v in zip(chips, values, strict=True)}
     return {"figure": key, "unit": unit, **{c.name: v for c, v in zip(chips, values, strict=True)}, **ratios}
+
+
+# ---------------------------------------------------------------------------------------------- chart
+
+
+def _notes(chips: Sequence[Gpu]) -> list[str]:
+    return [f"note: {chip.name}: {note}" for chip in chips for note in chip.notes]
+
+
+def _check_chart(path: str) -> None:
+    """Refuse, before any work, a chart that cannot be drawn or written."""
+    from importlib.util import find_spec
+
+    from gemmsim.rows import check_out
+
+    if Path(path).suffix.lower() not in (".html", ".svg", ".png"):
+        raise GemmsimError(f"--chart {path}: expected a name that ends in .html, .svg or .png")
+    check_out(path, "--chart")
+    missing = [name for name in ("altair", "vl_convert", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise GemmsimError(f"--chart needs {', '.join(missing)}: install gemmsim[report]")
+
+
+#: charted figures that are not by dtype: key in the comparison -> name in the chart
+_CHARTED = {
+    "sm_count": "SMs",
+    "dram_bytes": "DRAM",
+    "dram_bytes_per_s": "DRAM rate",
+    "l2_bytes": "L2",
+    "tdp_w": "power limit",
+}
+
+
+def _draw(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]], notes: Sequence[str], path: str) -> None:
+    from gemmsim.report import charts
+    from gemmsim.rows import whole_file
+
+    title = " against ".join([", ".join(c.name for c in chips[1:]), chips[0].name])
+    table = _ratios(chips, rows)
+    drawn = charts.gpus_compared(table)
+    kind = Path(path).suffix.lower()
+    with whole_file(path) as file:
+        if kind == ".html":
+            from gemmsim.report.page import Chart, Page, Section, render
+
+            chart = Chart("ratios", f"Ratios to {chips[0].name}", drawn)
+            section = Section("Side by side", charts=[chart], tables=[table])
+            page = Page(title, "What differs between these GPUs, and by how much?", list(notes), [section])
+            file.write(render(page).encode())
+        else:
+            file.write(charts.picture(drawn, kind[1:]))
+
+
+def _ratios(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The table that the chart draws: a row a figure and GPU."""
+    from gemmsim.cli.tables import human
+    from gemmsim.report.numbers import Column as Shown
+    from gemmsim.report.numbers import table
+
+    found = []
+    for row in rows:
+        key, _, dtype = row["figure"].partition(".")
+        names = {"peak_flops": f"{dtype} dense", "ridge": f"ridge {dtype}"}
+        name = names.get(key, _CHARTED.get(row["figure"]))
+        for chip in chips if name else ():
+            value = row[chip.name]
+            ratio = 1.0 if value and chip is chips[0] else row[f"{chip.name}_ratio"]
+            found.append(
+                {"figure": name, "gpu": chip.name, "value": value, "shown": human(value, row["unit"]), "ratio": ratio}
+            )
+    shown = (Shown("figure", "figure"), Shown("gpu", "GPU"), Shown("shown", "value"), Shown("ratio", "ratio", "x"))
+    return table("comparison", "Figures and ratios", shown, found, f"ratios are to {chips[0].name}")

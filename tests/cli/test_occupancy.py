@@ -108,6 +108,26 @@ def test_a_batch_of_the_grid_is_right(capsys: pytest.CaptureFixture[str], tmp_pa
     assert found == [row["blocks_per_sm"] for row in rows]
 
 
+def test_the_inverse_as_a_table_and_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--gpu", "h200", "--blocks", 2, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [(r["threads"], r["regs_per_thread"]) for r in rows] == [
+        ("32", "255"), ("64", "255"), ("128", "255"), ("256", "128"), ("512", "64"), ("1024", "32"),
+    ]  # fmt: skip
+    assert {r["smem_bytes"] for r in rows} == {"115712"}
+    table = run(capsys, "--gpu", "h200", "--blocks", 3)[1].splitlines()
+    assert len(table) == 1 + 5  # three blocks of 1024 threads do not fit
+
+
+def test_the_inverse_of_one_block_size_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--gpu", "rtx_4090", "--blocks", 2, "--threads", 128, "--format", "json")
+    assert json.loads(out) == {
+        "gpu": "rtx_4090", "blocks": 2, "threads": 128, "regs_per_thread": 255, "smem_bytes": 50176,
+        "warps_per_sm": 8, "occupancy": 8 / 48,
+    }  # fmt: skip
+
+
 HEADER = "gpu,threads,regs_per_thread,smem_bytes\n"
 
 
@@ -170,6 +190,19 @@ def test_a_batch_that_is_no_text_is_refused(capsys: pytest.CaptureFixture[str], 
         (["--gpu", "h200", "--threads", 32, "--regs", 32, "--format", "xml"], "--format"),
         (["--batch", "in.csv", "--threads", 32], "--threads 32 is given with --batch"),
         (["--warps", 3], "--warps"),
+        (["--blocks", 2], "--gpu missing"),
+        (["--gpu", "h200", "--blocks", 0], "--blocks"),
+        (["--gpu", "h200", "--blocks", 2, "--regs", 32], "--regs 32 is given with --blocks"),
+        (["--gpu", "h200", "--blocks", 2, "--smem", 0], "--smem 0 is given with --blocks"),
+        (["--gpu", "h200", "--blocks", 2, "--batch", "in.csv"], "--batch in.csv is given with --blocks"),
+        (
+            ["--gpu", "h200", "--blocks", 3, "--threads", 1024],
+            "3 blocks of 1024 threads: an SM of sm90 holds at most 2",
+        ),
+        (
+            ["--gpu", "h200", "--blocks", 33],
+            "33 blocks of 32 threads: an SM of sm90 holds at most 32, limited by blocks",
+        ),
     ],
 )
 def test_wrong_options(capsys: pytest.CaptureFixture[str], arguments: list[object], says: str) -> None:
