@@ -13,6 +13,7 @@ _WHERE = {
     "explain": "gemmsim.explanation",
     "gemm": "gemmsim.problem",
     "Gemm": "gemmsim.problem",
+    "Form": "gemmsim.problem",
     "Gpu": "gemmsim.hardware",
     "load_gpu": "gemmsim.hardware",
     "GemmsimError": "gemmsim.errors",

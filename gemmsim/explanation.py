@@ -15,6 +15,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
 from gemmsim.model.demand import TERMS
 from gemmsim.model.predict import Prediction, predict
+from gemmsim.problem import Form
 
 #: a change that gains less is not worth naming
 WORTH = 0.01
@@ -79,7 +80,7 @@ class Explanation:
 
 
 def explain(
-    m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str = "bf16", family: str = "triton",
+    m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str | Form = "bf16", family: str = "triton",
     config: Mapping[str, int] | None = None, l2: str = DEFAULT_L2, calibrated: str = "auto",
     num_sms: int | None = None, without: Iterable[str] = (),
 ) -> Explanation:  # fmt: skip

@@ -5,7 +5,6 @@ m, n, k and batch may be arrays of the same length: a Gemm then holds many probl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -134,35 +133,45 @@ class Gemm:
         return len(self.m)
 
 
-def gemm(
-    m: object,
-    n: object,
-    k: object,
-    dtype: str = "bf16",
-    *,
-    dtype_b: str | None = None,
-    dtype_c: str | None = None,
-    batch: object = 1,
-    layout: str = "NN",
-    beta: bool = False,
-    epilogue: Iterable[str] = (),
-) -> Gemm:
-    """A Gemm from numbers or arrays that broadcast together. Raises GemmsimError for what is none (see Gemm)."""
-    sizes = [_dimension(name, value) for name, value in (("M", m), ("N", n), ("K", k), ("batch", batch))]
-    try:
-        m_, n_, k_, batch_ = np.broadcast_arrays(*sizes)
-    except ValueError:
-        lengths = ", ".join(str(len(s)) for s in sizes)
-        raise GemmsimError(f"M, N, K and batch hold {lengths} values: expected the same number, or one") from None
-    if layout not in LAYOUTS:
-        raise unknown("layout", str(layout), LAYOUTS)
-    steps = tuple(epilogue)
-    for step in steps:
+@dataclass(frozen=True)
+class Form:
+    """All of a problem but its size: see Gemm. Left out: dtype_b is dtype, dtype_c the usual result of it."""
+
+    dtype: str = "bf16"
+    dtype_b: str | None = None
+    dtype_c: str | None = None
+    layout: str = "NN"
+    beta: bool = False
+    epilogue: tuple[str, ...] = ()
+    batch: int = 1
+
+
+def form_of(form: str | Form) -> Form:
+    """The Form with every name canonical, from a Form or a dtype. Raises GemmsimError for a name that is none."""
+    given = Form(form) if isinstance(form, str) else form
+    if given.layout not in LAYOUTS:
+        raise unknown("layout", str(given.layout), LAYOUTS)
+    for step in given.epilogue:
         if step not in EPILOGUES:
             raise unknown("epilogue", str(step), EPILOGUES)
-    a = dtype_name(dtype)
-    b = a if dtype_b is None else dtype_name(dtype_b)
+    a = dtype_name(given.dtype)
+    b = a if given.dtype_b is None else dtype_name(given.dtype_b)
     if DTYPE_BYTES[b] > DTYPE_BYTES[a]:
         raise GemmsimError(f"dtype_b = {b}: expected {a}, or a narrower type that is widened to it")
-    c = RESULT_DTYPE[a] if dtype_c is None else dtype_name(dtype_c)
-    return Gemm(m_, n_, k_, batch_, a, b, c, layout, bool(beta), steps)
+    c = RESULT_DTYPE[a] if given.dtype_c is None else dtype_name(given.dtype_c)
+    return replace(given, dtype=a, dtype_b=b, dtype_c=c, epilogue=tuple(given.epilogue), beta=bool(given.beta))
+
+
+def gemm(m: object, n: object, k: object, form: str | Form = "bf16") -> Gemm:
+    """A Gemm from numbers or arrays that broadcast together; form: a dtype, or a Form.
+
+    Raises GemmsimError for a size, type, layout or epilogue that is none.
+    """
+    f = form_of(form)
+    sizes = [_dimension(name, value) for name, value in (("M", m), ("N", n), ("K", k), ("batch", f.batch))]
+    try:
+        m_, n_, k_, batch = np.broadcast_arrays(*sizes)
+    except ValueError:
+        lengths = ", ".join(str(len(s)) for s in sizes[:3])
+        raise GemmsimError(f"M, N and K hold {lengths} values: expected the same number, or one") from None
+    return Gemm(m_, n_, k_, batch, f.dtype, str(f.dtype_b), str(f.dtype_c), f.layout, f.beta, f.epilogue)

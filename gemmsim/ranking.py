@@ -17,7 +17,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.paths import data_folder
-from gemmsim.problem import dtype_name
+from gemmsim.problem import Form, dtype_name, form_of, gemm
 
 #: configurations whose times differ by less are a tie
 TIE = 1e-3
@@ -82,7 +82,7 @@ class Ranking:
 
 
 def rank(
-    m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str = "bf16", family: str = "all", top: int | None = 10,
+    m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str | Form = "bf16", family: str = "all", top: int | None = 10,
     l2: str = DEFAULT_L2, calibrated: str = "auto", num_sms: int | None = None, without: Iterable[str] = (),
 ) -> Ranking:  # fmt: skip
     """Every configuration of the family's space (or all families' that have the dtype), fastest first.
@@ -92,10 +92,10 @@ def rank(
     """
     if top is not None and top < 1:
         raise GemmsimError(f"top = {top}: expected a whole number >= 1")
-    chip, dtype = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), dtype_name(dtype)
-    names = _families(family, dtype)
+    chip, form = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), form_of(dtype)
+    names = _families(family, form)
     asked: dict[str, Any] = {
-        "gpu": chip, "dtype": dtype, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "without": tuple(without),
+        "gpu": chip, "dtype": form, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "without": tuple(without),
     }  # fmt: skip
     spaces = [predict(m, n, k, family=name, config=families.space(name), **asked) for name in names]
     refused = _refused(spaces)
@@ -104,16 +104,20 @@ def rank(
         why = ", ".join(f"{code} {count}" for code, count in refused.items())
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}: {why}")
     used = spaces[0].gpu
-    recorded = cublas(chip.name, dtype, m, n, k, l2) if used.sm_count == chip.sm_count else None
+    plain = used.sm_count == chip.sm_count and form == form_of(form.dtype)
+    recorded = cublas(chip.name, form.dtype, m, n, k, l2) if plain else None
     total = sum(len(s) for s in spaces)
-    return Ranking(m, n, k, dtype, used, l2, tuple(names), tuple(entries), total, refused, recorded)
+    return Ranking(m, n, k, form.dtype, used, l2, tuple(names), tuple(entries), total, refused, recorded)
 
 
-def _families(family: str, dtype: str) -> list[str]:
+def _families(family: str, form: Form) -> list[str]:
+    dtype = form.dtype
     if family != "all":
         families.check_dtype(family, dtype)
         return [family]
     names = families.families_for(dtype)
+    one = gemm(1, 1, 1, form)
+    names = [name for name in names if families.does(name, one)] or names
     if not names:
         have = "; ".join(f"{f} has {', '.join(families.family(f).DTYPES)}" for f in families.FAMILIES)
         raise GemmsimError(f"no family has a {dtype} kernel: {have}")

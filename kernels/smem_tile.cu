@@ -6,8 +6,8 @@
 //   PAD   columns of padding of both shared tiles
 // The tile of A is stored transposed, sa[k][row], as in the kernels that read it along rows (register_tile). Lanes that
 //   lie along K in global memory then store TILE + PAD words apart: with TILE 32, 32 lanes in one bank (PAD 0), 4 in
-//   each of 8 banks (PAD 4), or each in its own (PAD 1). Stores of B, and reads of both (A: one or a few words a warp,
-//   broadcast; B: a row) are free of conflicts but for TILE < 32, where the rows of a warp fall on banks that PAD moves.
+//   each of 8 banks (PAD 4), or each in its own (PAD 1). Reads of both tiles (A: one or a few words a warp, broadcast;
+//   B: a row) and stores of B are free of conflicts, but for stores of B with TILE < 32, whose rows PAD moves apart.
 // Launch: TILE*TILE threads, grid.x = ceil(N/TILE), grid.y = ceil(M/TILE), no dynamic shared memory.
 // Constraints: TILE is a multiple of 8, 32 at most; static shared memory of 8*TILE*(TILE + PAD) bytes, 48 KiB at most;
 //   ceil(M/TILE) <= 65535.
@@ -19,6 +19,7 @@ gemm(int M, int N, int K, const float* __restrict__ A, const float* __restrict__
   const int tr = threadIdx.x / TILE, tc = threadIdx.x % TILE;
   const int r = blockIdx.y * TILE + tr, c = blockIdx.x * TILE + tc;
   float sum = 0.f;
+#pragma unroll 1
   for (int k0 = 0; k0 < K; k0 += TILE) {
     sa[tc][tr] = (r < M && k0 + tc < K) ? A[(size_t)r * K + k0 + tc] : 0.f;
     sb[tr][tc] = (k0 + tr < K && c < N) ? B[(size_t)(k0 + tr) * N + c] : 0.f;

@@ -7,24 +7,33 @@ with file, row, line and column before anything is written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmsim import families
-from gemmsim.cli.options import TILE, family_and_dtype, parameter_name
+from gemmsim.cli.options import (
+    TILE,
+    epilogue_steps,
+    family_and_dtype,
+    parameter_name,
+    said_dtype,
+    said_layout,
+)
 from gemmsim.conditions import DEFAULT_L2, l2_condition
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.demand import TERMS
 from gemmsim.model.predict import Prediction, predict
-from gemmsim.problem import IntArray
+from gemmsim.problem import MAX_DIMENSION, Form, IntArray
 from gemmsim.rows import Column, Index, Table, out_names
 
 #: columns of a batch that override the options of the same name
 OVERRIDES = ("gpu", "family", "dtype", "l2")
+#: further columns that say what is multiplied; an empty cell takes the option
+FORM = ("dtype_b", "layout", "batch", "beta", "epilogue")
 SIZES = ("m", "n", "k")
 _NUMBERS = ("waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")
 
@@ -42,6 +51,7 @@ class Options:
     num_sms: int | None = None
     facts: bool = True
     terms: bool = True
+    shape: Form = field(default_factory=Form)
 
 
 @dataclass
@@ -106,7 +116,7 @@ def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | 
 
 def _groups(table: Table) -> Iterator[Index | None]:
     """Positions of the rows that share GPU, family, dtype and L2; None: all of them."""
-    columns = [table.columns[c] for c in OVERRIDES if c in table]
+    columns = [table.columns[c] for c in (*OVERRIDES, *FORM) if c in table]
     if not columns or all(len(set(c)) == 1 for c in columns):
         yield None
         return
@@ -135,9 +145,27 @@ def _group(
     m, n, k = (x if where is None else x[where] for x in sizes.values())
     facts = table.facts(where) if options.facts else None
     return predict(
-        m, n, k, gpu=chip, dtype=dtype, family=family, config=config, facts=facts, l2=l2,
-        without=options.without, calibrated=options.calibration, num_sms=options.num_sms, terms=True,
+        m, n, k, gpu=chip, dtype=_form(table, first, options.shape, dtype), family=family, config=config,
+        facts=facts, l2=l2, without=options.without, calibrated=options.calibration,
+        num_sms=options.num_sms, terms=True,
     )  # fmt: skip
+
+
+def _form(table: Table, row: int, shape: Form, dtype: str) -> Form:
+    """The Form of a row: its cells where filled, else the options."""
+    cells = {name: table.columns[name][row].strip() for name in FORM if name in table}
+    given = {name: (cell, table.place(row, name)) for name, cell in cells.items() if cell}
+    changes: dict[str, Any] = {"dtype": dtype}
+    if "dtype_b" in given:
+        changes["dtype_b"] = said_dtype(*given["dtype_b"])
+    if "layout" in given:
+        changes["layout"] = said_layout(*given["layout"])
+    if "epilogue" in given:
+        changes["epilogue"] = epilogue_steps(*given["epilogue"])
+    for name, (low, high) in {"batch": (1, MAX_DIMENSION), "beta": (0, 1)}.items():
+        if name in given:
+            changes[name] = int(table.whole(name, np.asarray([row]), low=low, high=high)[0])
+    return replace(shape, **changes)
 
 
 def _said(table: Table, row: int, options: Options) -> tuple[dict[str, str | None], dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +15,7 @@ from gemmsim.cli.options import (
     configuration_options,
     dimensions,
     family_and_dtype,
+    form_options,
     known_effects,
     model_options,
     number_option,
@@ -22,6 +23,7 @@ from gemmsim.cli.options import (
 )
 from gemmsim.cli.tables import Column, emit, human, output_options, send
 from gemmsim.errors import GemmsimError
+from gemmsim.problem import Form
 
 if TYPE_CHECKING:
     from gemmsim.explanation import Explanation
@@ -36,10 +38,11 @@ _NO_TIME = ("waves", "edge", "alignment", "power")
 @problem_argument
 @configuration_options
 @model_options
+@form_options
 @output_options()
 def command(
     mnk: Sequence[str], tile: str | None, parameters: Sequence[str], gpu: str | None, dtype: str | None,
-    family: str | None, l2: str | None, without: Sequence[str], calibration: str, num_sms: str | None,
+    family: str | None, l2: str | None, without: Sequence[str], calibration: str, num_sms: str | None, shape: Form,
     format: str, out: str | None,
 ) -> None:  # fmt: skip
     """Where the time of one configuration goes, what bounds it, and the one change that helps most.
@@ -56,8 +59,8 @@ def command(
     config = configuration(name, tile, parameters)
     from gemmsim.explanation import explain
 
-    found = explain(m, n, k, gpu=gpu, dtype=kind, family=name, config=config, calibrated=calibration,
-                    num_sms=sms, **asked)  # fmt: skip
+    found = explain(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=config,
+                    calibrated=calibration, num_sms=sms, **asked)  # fmt: skip
     if format == "json":
         import json
 

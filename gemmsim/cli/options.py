@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -12,7 +13,7 @@ from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS, l2_condition
 from gemmsim.config import _SHORT
 from gemmsim.errors import GemmsimError, unknown
-from gemmsim.problem import DTYPE_BYTES, MAX_DIMENSION, dtype_name
+from gemmsim.problem import DTYPE_BYTES, EPILOGUES, LAYOUTS, MAX_DIMENSION, Form, dtype_name
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: names of Triton and CUTLASS -> the field's
@@ -72,6 +73,53 @@ def model_options(command: _F) -> _F:
     return command
 
 
+def form_options(command: _F) -> _F:
+    """Options of what is multiplied beside its size; the command gets them as `shape`, a Form without its dtype."""
+
+    @functools.wraps(command)
+    def collected(
+        *, dtype_b: str | None, layout: str, batch_size: str | None, beta: bool, epilogue: str, **rest: Any
+    ) -> Any:
+        return command(shape=form(dtype_b, layout, batch_size, beta, epilogue), **rest)
+
+    wrapped = cast(_F, collected)
+    for option in reversed(
+        (
+            click.option("--dtype-b", metavar="T", help="Type of B in memory, if narrower (quantized weights)."),
+            click.option("--layout", metavar="XY", default="NN", show_default=True,
+                         help=f"A then B, N row-major, T transposed: {', '.join(LAYOUTS)}."),
+            click.option("--batch-size", metavar="N", help="So many equal problems in one launch.  [default: 1]"),
+            click.option("--beta", is_flag=True, help="C is read and added."),
+            click.option("--epilogue", metavar="X,...", default="",
+                         help=f"What follows in registers, in order: {', '.join(EPILOGUES)}."),
+        )
+    ):  # fmt: skip
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def form(dtype_b: str | None, layout: str, batch_size: str | None, beta: bool, epilogue: str) -> Form:
+    """The Form that the options say, its dtype aside. Raises GemmsimError naming the option whose value is none."""
+    steps = epilogue_steps(epilogue, "--epilogue")
+    batch = number_option("--batch-size", batch_size, 1, MAX_DIMENSION) or 1
+    return Form(
+        dtype_b=said_dtype(dtype_b, "--dtype-b"),
+        layout=said_layout(layout, "--layout"),
+        beta=beta,
+        epilogue=steps,
+        batch=batch,
+    )
+
+
+def epilogue_steps(text: str, where: str) -> tuple[str, ...]:
+    """The steps of an epilogue, as `bias,gelu`. Raises GemmsimError for an unknown one."""
+    steps = tuple(step for step in text.split(",") if step)
+    for step in steps:
+        if step not in EPILOGUES:
+            raise unknown("epilogue", step, EPILOGUES, where=where)
+    return steps
+
+
 def configuration_options(command: _F) -> _F:
     """Options that say one configuration: tile, parameters."""
     parameters = click.option(
@@ -126,7 +174,7 @@ def family_and_dtype(
     family: str | None, dtype: str | None, *, family_at: str = "--family", dtype_at: str = "--dtype"
 ) -> tuple[str, str]:
     """Both names, from either: a family's first dtype, a dtype's first family. Raises GemmsimError for an odd pair."""
-    name = _dtype(dtype, dtype_at)
+    name = said_dtype(dtype, dtype_at)
     if family is None:
         family = "triton" if name is None else _family_for(name, dtype_at)
     have = families.family(family, where=family_at).DTYPES
@@ -135,7 +183,15 @@ def family_and_dtype(
     return family, name or have[0]
 
 
-def _dtype(text: str | None, where: str) -> str | None:
+def said_layout(text: str, where: str) -> str:
+    """A layout. Raises GemmsimError for an unknown one."""
+    if text not in LAYOUTS:
+        raise unknown("layout", text, LAYOUTS, where=where)
+    return text
+
+
+def said_dtype(text: str | None, where: str) -> str | None:
+    """A dtype's canonical name. Raises GemmsimError for an unknown one."""
     try:
         return None if text is None else dtype_name(text)
     except GemmsimError:

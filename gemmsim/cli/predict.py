@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ from gemmsim.cli.options import (
     configuration_options,
     dimensions,
     family_and_dtype,
+    form_options,
     known_effects,
     model_options,
     number_option,
@@ -23,6 +25,7 @@ from gemmsim.cli.options import (
 )
 from gemmsim.cli.tables import Column, emit_record, human, output_options, send
 from gemmsim.errors import GemmsimError
+from gemmsim.problem import Form
 
 if TYPE_CHECKING:
     from gemmsim.model.predict import Prediction
@@ -35,13 +38,14 @@ _LONG = 100_000
 @problem_argument
 @configuration_options
 @model_options
+@form_options
 @click.option("--batch", metavar="IN.csv", help="Rows with m, n, k and the family's parameters; .gz too.")
 @click.option("--no-facts", is_flag=True, help="With --batch: estimate registers, spills and shared memory anyway.")
 @click.option("--no-terms", is_flag=True, help="With --batch: leave out the columns demand_X_s and saved_X_s.")
 @output_options(default=None)
 def command(
     mnk: Sequence[str], tile: str | None, parameters: Sequence[str], gpu: str | None, dtype: str | None,
-    family: str | None, l2: str | None, without: Sequence[str], calibration: str, num_sms: str | None,
+    family: str | None, l2: str | None, without: Sequence[str], calibration: str, num_sms: str | None, shape: Form,
     batch: str | None, no_facts: bool, no_terms: bool, format: str | None, out: str | None,
 ) -> None:  # fmt: skip
     """Predicted time of C[M, N] = A[M, K] x B[K, N] in one configuration, and what bounds it. No GPU is needed.
@@ -58,7 +62,9 @@ def command(
             raise GemmsimError(f"--format {format} is given with --batch: expected csv, the format of a batch")
         from gemmsim.cli.batch import Options
 
-        _batch(batch, out, Options(gpu, family, dtype, l2, effects, calibration, sms, not no_facts, not no_terms))
+        _batch(
+            batch, out, Options(gpu, family, dtype, l2, effects, calibration, sms, not no_facts, not no_terms, shape)
+        )
         return
     for flag, given in {"--no-facts": no_facts, "--no-terms": no_terms}.items():
         if given:
@@ -70,8 +76,8 @@ def command(
     config = configuration(name, tile, parameters)
     from gemmsim.model.predict import predict
 
-    p = predict(m, n, k, gpu=gpu, dtype=kind, family=name, config=config, l2=cache, without=effects,
-                calibrated=calibration, num_sms=sms, terms=True)  # fmt: skip
+    p = predict(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=config, l2=cache,
+                without=effects, calibrated=calibration, num_sms=sms, terms=True)  # fmt: skip
     if not p.feasible[0]:
         from gemmsim.explanation import check_feasible
 
@@ -136,7 +142,7 @@ def _record(p: Prediction) -> dict[str, Any]:
     low, high = p.interval_s
     return {
         "m": p.problem.m[0], "n": p.problem.n[0], "k": p.problem.k[0], "dtype": p.problem.dtype, "gpu": p.gpu.name,
-        "sm_count": p.gpu.sm_count, "family": p.config.family, "l2": p.l2, **p.config.row(0),
+        "sm_count": p.gpu.sm_count, **_said(p), "family": p.config.family, "l2": p.l2, **p.config.row(0),
         **{name: getattr(p, name)[0] for name in names}, "time_lo_s": low[0], "time_hi_s": high[0],
         "peak_fraction": p.tflops[0] * 1e12 / peak if peak else None, "bound_by": p.bound_by[0],
         "limited_by": p.limited_by_names[0], "threads": launch.threads[0], "regs_per_thread": launch.regs_per_thread[0],
@@ -147,19 +153,27 @@ def _record(p: Prediction) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _said(p: Prediction) -> dict[str, Any]:
+    q = p.problem
+    return {"batch": q.batch[0], "layout": q.layout, "dtype_b": q.dtype_b, "dtype_c": q.dtype_c, "beta": int(q.beta),
+            "epilogue": ",".join(q.epilogue)}  # fmt: skip
+
+
 def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
     """What a person reads: title and text of each line."""
     from gemmsim.config import config_key
 
     r = _record(p)
     sms = f"{r['sm_count']} SMs"
-    yield "problem", f"{r['m']} x {r['n']} x {r['k']} {r['dtype']}, L2 {r['l2']}"
+    yield "problem", f"{_form(p)}{r['m']} x {r['n']} x {r['k']} {r['dtype']}, L2 {r['l2']}"
     yield "GPU", f"{r['gpu']} ({p.gpu.product}), {sms}"
     yield "configuration", f"{r['family']} {config_key(p.config.row(0))}"
     yield "time", human(r["time_s"], "s")
     yield "80 % interval", f"{human(r['time_lo_s'], 's')} to {human(r['time_hi_s'], 's')}"
     share = f", {r['peak_fraction']:.1%} of the dense {r['dtype']} peak" if r["peak_fraction"] else ""
     rate = r["tflops"]
+    if p.problem.beta or p.problem.epilogue:
+        yield "epilogue", _epilogue(p)
     yield "rate", f"{rate:.{1 if rate >= 10 else 3}f} TFLOP/s{share}"
     bound = r["bound_by"]
     yield "bound by", f"{bound}, {human(r[f'demand_{bound}_s'], 's')} alone"
@@ -172,6 +186,32 @@ def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
     yield "calibration", calibration_text(p)
     if p.extrapolated[0]:
         yield "extrapolated", f"outside the range of the rows it was fitted on ({', '.join(_outside(p))})"
+
+
+def _form(p: Prediction) -> str:
+    """What the problem is beside its size and type, where it is not the plain product."""
+    q, parts = p.problem, []
+    if q.batch[0] > 1:
+        parts.append(f"{q.batch[0]} of")
+    if q.layout != "NN":
+        parts.append(q.layout)
+    if q.dtype_b != q.dtype:
+        parts.append(f"B in {q.dtype_b},")
+    return "".join(f"{part} " for part in parts)
+
+
+def _epilogue(p: Prediction) -> str:
+    """What beta and the epilogue cost fused, and as kernels of their own."""
+    from gemmsim.model.epilogue import separate_s
+    from gemmsim.model.predict import predict
+
+    q = p.problem
+    plain = Form(q.dtype, q.dtype_b, q.dtype_c, q.layout, False, (), int(q.batch[0]))
+    without = predict(q.m, q.n, q.k, gpu=p.gpu, dtype=plain, family=p.config.family, config=p.config, l2=p.l2,
+                      calibrated=p.calibration)  # fmt: skip
+    steps = ", ".join([*(["beta"] if q.beta else []), *q.epilogue])
+    fused, apart = float(p.time_s[0] - without.time_s[0]), float(separate_s(q, p.gpu)[0])
+    return f"{steps}: {human(fused, 's')} fused; {human(apart, 's')} as kernels of their own"
 
 
 def _spills(record: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from gemmsim.cli.options import (
     condition,
     dimensions,
     family_and_dtype,
+    form_options,
     known_effects,
     model_options,
     number_option,
@@ -21,6 +22,7 @@ from gemmsim.cli.options import (
 from gemmsim.cli.tables import Column, emit, output_options, send
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families import FAMILIES
+from gemmsim.problem import Form
 
 if TYPE_CHECKING:
     from gemmsim.ranking import Entry, Ranking
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @problem_argument
 @model_options
+@form_options
 @click.option("--top", metavar="N", default="10", show_default=True, help="How many to show.")
 @output_options()
 def command(
     mnk: Sequence[str], gpu: str | None, dtype: str | None, family: str | None, l2: str | None,
-    without: Sequence[str], calibration: str, num_sms: str | None, top: str, format: str, out: str | None,
+    without: Sequence[str], calibration: str, num_sms: str | None, shape: Form, top: str, format: str, out: str | None,
 ) -> None:  # fmt: skip
     """Every configuration of the family's space (or of all families that have the dtype), fastest first.
 
@@ -52,7 +55,7 @@ def command(
     asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
     from gemmsim.ranking import rank
 
-    found = rank(m, n, k, gpu=gpu, dtype=kind, family="all" if every else name, top=shown,
+    found = rank(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family="all" if every else name, top=shown,
                  calibrated=calibration, num_sms=sms, **asked)  # fmt: skip
     if format == "json":
         import json

@@ -114,7 +114,9 @@ def _shipped(measured: Any, calibration: str, no_facts: bool) -> Any:
     from gemmsim.model.calibration import find
     from gemmsim.validate import score
 
-    return score(measured, find(measured.gpu, measured.config.family, calibration), facts=not no_facts)
+    return score(
+        measured, find(measured.gpu, measured.config.family, calibration, measured.problem.dtype), facts=not no_facts
+    )
 
 
 def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_facts: bool) -> Any:

@@ -15,7 +15,7 @@ from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
-FAMILIES = ("triton", "register_tile")
+FAMILIES = ("triton", "register_tile", "smem_tile", "naive")
 
 
 class Family(Protocol):
@@ -77,6 +77,15 @@ def check(name: str, problem: Gemm) -> None:
     extras = [*(["beta"] if problem.beta else []), *problem.epilogue, *(["batch"] if (problem.batch > 1).any() else [])]
     if extras and not module.EPILOGUES:
         raise GemmsimError(f"family {name} has no kernel with {extras[0]}: it does the plain product alone")
+
+
+def does(name: str, problem: Gemm) -> bool:
+    """Whether the family has a kernel for the problem's types, layout, batch, beta and epilogue."""
+    try:
+        check(name, problem)
+    except GemmsimError:
+        return False
+    return True
 
 
 def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:

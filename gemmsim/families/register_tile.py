@@ -34,7 +34,7 @@ PRIORS: Mapping[str, Prior] = {
     "dram_latency": Prior(0.8, 0.2, 3.0),
     "barrier_clk": Prior(5.0, 0.5, 30),
     "chain_clk": Prior(2.5, 0.8, 6.0),
-    "store": Prior(1.0, 0.2, 5.0),
+    "store_clk": Prior(1.0, 0.2, 5.0),
     "start": Prior(4.0, 0.5, 15),
     "queue_noise": Prior(0.6, 0.1, 1.0),
     "spill_clk": Prior(4.0, 1.5, 12),

@@ -34,8 +34,16 @@ PARAMETERS = (
 #: element counts of a row stride that Triton vectorises: others are loaded one element at a time
 STRIDE_UNIT = 16
 COPY_BYTES = 16
-#: instructions an element of B that is widened or turned K-major in registers (packed by two; not measured)
+#: instructions an element of B that is widened or turned K-major in registers (packed by two)
 REWORK_INSTRUCTIONS = 1.5
+#: wgmma takes 8- and 32-bit B only K-major: row-major B is turned through registers, and its stores meet in few banks.
+#: Wavefronts of a warp's store = first + second x rows of B's tile it spreads over, by element bytes (read off 8 shapes
+#: x 56 tiles each of fp8 and tf32 on an H200: 1.0 to 1.9 elements a clock with tf32, 1.5 to 5 with fp8)
+TURN_WAVEFRONTS = {1: (4.0, 0.8), 4: (14.0, 0.4)}
+#: instructions a pair of fp8 elements of a fragment that mma.sync of sm_90 widens to 16 bits
+CONVERT_INSTRUCTIONS = 1.0
+#: a byte's load, and its place in a register
+GATHER_INSTRUCTIONS = 2.0
 PRIORS: Mapping[str, Prior] = {
     "load_latency": Prior(2.0, 1.0, 5.0),  # cp.async, its wait and a barrier
     "dram_latency": Prior(2.0, 0.3, 6.0),
@@ -87,6 +95,9 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
     r.when("ptxas", ptxas, "a 256x256 tile on 16 warps needs 128 accumulators of 128 registers: ptxas fails")
     for p in PARAMETERS:
         r.outside(p, config[p.name])
+    r.when(
+        "dot_depth", bk * problem.a_bytes < 32 if problem.a_bytes == 1 else False, "8-bit tl.dot needs bk of 32 or more"
+    )
     r.over("tile_elements", np.maximum(bm * bk, np.maximum(bn * bk, bm * bn)), 1 << 20, "elements in one tensor")
     return r
 
@@ -145,19 +156,28 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     # B that is widened, or that wgmma wants K-major and 8- or 32-bit memory does not hold so, goes through registers
     turned = wgmma & (e != 2) & (problem.layout[1] == "N")
     reworked = turned | (eb != e)
+    first, second = TURN_WAVEFRONTS.get(e, (0.0, 0.0))
+    conflicts = np.where(turned, bn * bk / 32 * (first + second * np.minimum(32, bn * e / 16)), 0)
+    # sm_90 has no fp8 mma.sync: fragments are widened and multiplied as 16-bit ones
+    widened = ~wgmma & (problem.dtype == "fp8") & ("wgmma" in arch.matrix_instructions)
+    convert = np.where(widened, fragment_bytes / 64 * CONVERT_INSTRUCTIONS / w, 0)
+    # ldmatrix turns 16-bit elements only: a warp gathers row-major bytes of B one by one
+    gathered = np.where(~wgmma & (eb == 1) & (problem.layout[1] == "N"), columns * down * bk / 32, 0)
     rework = np.where(reworked, bn * bk / (32 * w) * REWORK_INSTRUCTIONS, 0)
     # a copy under 4 bytes cannot be cp.async, nor can elements loaded one by one: that operand is not pipelined
     serial = (s == 1) | (np.minimum(copies_a, copies_b) < 4) | ~a_ok | ~b_ok | (turned & (e == 1))
     return Traits(
         path=np.where(wgmma, WGMMA, MMA_SYNC),
         warps=w,
-        fmas=np.where(wgmma, count * 64 * width * (32 / e), rows * columns * bk),
+        fmas=np.where(wgmma, count * 64 * width * (32 / e), rows * columns * bk * np.where(widened, 2, 1)),
         wgmma_count=np.where(wgmma, count, 0),
-        smem_reads=(np.where(wgmma, count * (64 + width) * 32, fragment_bytes) + reworked * bn * bk * eb) / 128,
+        smem_reads=(np.where(wgmma, count * (64 + width) * 32, fragment_bytes) + reworked * bn * bk * eb) / 128
+        + conflicts
+        + gathered,
         smem_writes=(bm * e + bn * eb + reworked * bn * e) * bk / 128,
         loops=w * np.where(serial, 0.5, 1),
         operations=w * (loads + mma),
-        instructions=w * rework,
+        instructions=w * (rework + convert) + GATHER_INSTRUCTIONS * gathered,
         integer_instructions=zero,
         chain_instructions=zero,
         global_sectors=zero,

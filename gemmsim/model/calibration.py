@@ -42,17 +42,21 @@ def defaults(family_name: str) -> Calibration:
     return Calibration(UNCALIBRATED, complete(values))
 
 
-def find(gpu: Gpu, family_name: str, choice: str = "auto") -> Calibration:
+def find(gpu: Gpu, family_name: str, choice: str = "auto", dtype: str = "") -> Calibration:
     """The calibration for a GPU and family: choice is 'auto', 'none' or a file.
 
-    auto looks for calibration/<gpu>.<family>.yaml beside the GPU's own file; without one, the defaults.
+    auto looks beside the GPU's own file for calibration/<gpu>.<family>.<dtype>.yaml, then <gpu>.<family>.yaml; without
+    either, the defaults.
     """
     if choice == "none":
         return defaults(family_name)
     if choice != "auto":
         return load(Path(choice), family_name)
-    path = Path(gpu.path).parent / "calibration" / f"{gpu.name}.{family_name}.yaml"
-    return load(path, family_name) if path.is_file() else defaults(family_name)
+    folder = Path(gpu.path).parent / "calibration"
+    for name in (f"{gpu.name}.{family_name}.{dtype}.yaml", f"{gpu.name}.{family_name}.yaml"):
+        if (folder / name).is_file():
+            return load(folder / name, family_name)
+    return defaults(family_name)
 
 
 def load(path: Path, family_name: str) -> Calibration:

@@ -20,7 +20,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "async_write": (1.0, "wavefronts", "a wavefront that cp.async writes to shared memory, against one that is read"),
     "register_write": (1.0, "wavefronts", "the same when data pass registers on their way"),
     "sector_clk": (0.0, "clocks a sector", "a 32 B sector of a global load through L1"),
-    "store": (0.0, "of 32 B over an SM's L2 rate", "a 32 B sector stored in the epilogue"),
+    "store_clk": (0.0, "clocks a sector", "a 32 B sector stored in the epilogue"),
     "loop_slots": (0.0, "issue slots", "fixed warp instructions of one iteration of the main loop"),
     "operation_slots": (0.0, "issue slots", "warp instructions that go with one copy, fragment load or mma"),
     "start": (0.0, "L2 latencies", "start and retirement of a block"),

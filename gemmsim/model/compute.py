@@ -7,12 +7,10 @@ import numpy.typing as npt
 
 from gemmsim.families.traits import FMA, MMA_SYNC
 from gemmsim.model.demand import Case
-from gemmsim.model.rates import l2_rate
 from gemmsim.problem import FloatArray
 
 #: clocks that one wgmma takes at least, however few its columns (fitted once on Triton bf16 rows of an H200: 21 to 25)
 WGMMA_LEAST_CLK = 25.0
-SECTOR_BYTES = 32
 #: FMA instructions lose this to register bank conflicts (read off SASS of the register-tile kernel, nvcc 13.0)
 FMA_BANK_CONFLICTS = 1.04
 #: integer instructions issue every other clock
@@ -55,8 +53,7 @@ def epilogue_clk(x: Case) -> FloatArray:
     """Clocks a block for its result: conversion, exchange and store of each accumulator, and stored sectors."""
     t, c = x.traits, x.c
     slots = c["epilogue_slots"] * t.accumulators * t.warps + x.epilogue_slots * x.bm * x.bn / 32
-    sector = SECTOR_BYTES / (l2_rate(x.gpu) / x.gpu.sm_count / x.gpu.clock_hz)
-    return np.asarray(slots / x.gpu.arch.sub_partitions + c["store"] * sector * t.store_sectors)
+    return np.asarray(slots / x.gpu.arch.sub_partitions + c["store_clk"] * t.store_sectors)
 
 
 def start_issue_clk(x: Case) -> FloatArray:

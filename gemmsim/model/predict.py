@@ -19,7 +19,7 @@ from gemmsim.model.case import make_case
 from gemmsim.model.demand import TERMS, Case, Demand
 from gemmsim.model.intervals import EXTRAPOLATED, classify
 from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
-from gemmsim.problem import FloatArray, Gemm, IntArray, gemm
+from gemmsim.problem import FloatArray, Form, Gemm, IntArray, gemm
 
 #: rows computed at once: what they need stays in a core's cache
 CHUNK = 8192
@@ -121,11 +121,11 @@ class Prediction:
 
 def predict(
     m: object,
-    n: object = 1,
-    k: object = 1,
+    n: object,
+    k: object,
     *,
     gpu: str | Gpu,
-    dtype: str = "bf16",
+    dtype: str | Form = "bf16",
     family: str = "triton",
     config: Mapping[str, object] | Config | None = None,
     facts: Mapping[str, npt.ArrayLike] | None = None,
@@ -137,16 +137,15 @@ def predict(
 ) -> Prediction:
     """Time of GEMM launches, no GPU needed.
 
-    m, n, k: whole numbers or arrays, or in place of m a Gemm that says more (batch, layout, types, beta, epilogue):
-    then n, k and dtype are not looked at. config: parameter -> number or array (the rest are the family's defaults).
-    All broadcast to one length. facts: regs_per_thread, spill_bytes (a thread), smem_bytes (a block) from a compiler, NaN
-    where unknown. l2: cold_clean, cold_dirty or warm (gemmsim.conditions). without: terms that cost nothing.
-    calibrated: 'auto', 'none', a calibration file or a
-    Calibration. num_sms: SMs to use, of those the GPU has. terms: fill `demand`
-    and `saved`. Raises GemmsimError for input that is none.
+    m, n, k: whole numbers or arrays; dtype: its name, or a Form that says more (batch, layout, types of B and C, beta,
+    epilogue). config: parameter -> number or array, the rest are the family's defaults. All broadcast to one length.
+    facts: regs_per_thread, spill_bytes (a thread), smem_bytes (a block) from a compiler, NaN where unknown. l2:
+    cold_clean, cold_dirty or warm (gemmsim.conditions). without: terms that cost nothing. calibrated: 'auto', 'none', a
+    calibration file or a Calibration. num_sms: SMs to use, of those the GPU has. terms: fill `demand` and `saved`.
+    Raises GemmsimError for input that is none.
     """
     chip = _chip(gpu, num_sms)
-    problem = m if isinstance(m, Gemm) else gemm(m, n, k, dtype)
+    problem = gemm(m, n, k, dtype)
     families.check(family, problem)
     if chip.arch.fma_per_clk_per_sm.get(problem.dtype) is None:
         have = ", ".join(chip.arch.fma_per_clk_per_sm)
@@ -154,7 +153,11 @@ def predict(
     cfg = config if isinstance(config, Config) else families.config(family, config or {})
     problem, cfg = _broadcast(problem, cfg)
     free = _terms(without)
-    fit = calibrated if isinstance(calibrated, calibration.Calibration) else calibration.find(chip, family, calibrated)
+    fit = (
+        calibrated
+        if isinstance(calibrated, calibration.Calibration)
+        else calibration.find(chip, family, calibrated, problem.dtype)
+    )
     return _predict(problem, cfg, chip, fit, l2_condition(l2), facts or {}, free, terms)
 
 

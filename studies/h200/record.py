@@ -1,7 +1,7 @@
 """Time rows for studies/h200: `python record.py PAIRS.csv OUT.csv` on a machine with PyTorch, Triton, CuPy and nvcc.
 
 PAIRS.csv holds family, m, n, k and the family's parameters, a row a pair; one family a file: triton, or one of CUDA,
-whose kernel is kernels/<family>.cu. OUT.csv holds the same rows with the
+whose kernel is kernels/<family>.cu; a column dtype where Triton is not to do bf16. OUT.csv holds the same rows with the
 compiler's facts and the times: median of `repeats` launches between two events on a busy stream, inputs standard
 normal, the L2 cold_dirty (256 MiB written before), cold_clean (another buffer read after that) and warm.
 """
@@ -48,16 +48,28 @@ CUDA = {
 }
 
 
-def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int]]) -> str:
-    sys.path.insert(0, str(HERE))
+def _types(dtype: str) -> tuple[object, object]:
+    """PyTorch types of operands and result."""
     import torch
+
+    return {
+        "bf16": (torch.bfloat16, torch.bfloat16),
+        "fp16": (torch.float16, torch.float16),
+        "tf32": (torch.float32, torch.float32),
+        "fp32": (torch.float32, torch.float32),
+        "fp8": (torch.float8_e4m3fn, torch.bfloat16),
+    }[dtype]
+
+
+def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int], str]) -> str:
+    sys.path.insert(0, str(HERE))
     from triton_bf16_kernel import mm
 
-    (bm, bn, bk, warps, stages, group), (m, n, k) = key
-    t = torch.bfloat16
+    (bm, bn, bk, warps, stages, group), (m, n, k), dtype = key
+    t, out = _types(dtype)
     try:
         mm.warmup(
-            t, t, t, m, n, k, k, n, n, BM=bm, BN=bn, BK=bk, G=group, num_warps=warps, num_stages=stages, grid=(1,)
+            t, t, out, m, n, k, k, n, n, BM=bm, BN=bn, BK=bk, G=group, num_warps=warps, num_stages=stages, grid=(1,)
         )
     except Exception as error:
         return type(error).__name__
@@ -144,28 +156,29 @@ def main() -> None:
     with open(sys.argv[1]) as file:
         rows = list(csv.DictReader(file))
     family = rows[0]["family"]
+    dtype = rows[0].get("dtype", "bf16" if family == "triton" else "fp32")
     names = TRITON if family == "triton" else CUDA[family].parameters
     keys = {tuple(int(r[p]) for p in names) for r in rows}
     with ProcessPoolExecutor(min(14, os.cpu_count() or 1)) as pool:
         if family == "triton":
             shapes = {tuple(int(d) % 16 == 0 for d in (r["m"], r["n"], r["k"])): r for r in rows}
             kinds = [tuple(int(r[d]) for d in "mnk") for r in shapes.values()]
-            failed = list(pool.map(_compile_triton, [(k, s) for k in keys for s in kinds], chunksize=4))
+            failed = list(pool.map(_compile_triton, [(k, s, dtype) for k in keys for s in kinds], chunksize=4))
             print("compiled", len(failed), "failed", sum(map(bool, failed)), flush=True)
         else:
             list(pool.map(partial(_compile_cuda, family), keys))
     sys.path.insert(0, str(HERE))
-    _time(rows, family)
+    _time(rows, family, dtype)
 
 
-def _time(rows: list[dict[str, str]], family: str) -> None:
+def _time(rows: list[dict[str, str]], family: str, name: str) -> None:
     import torch
 
     timer, data, shape = Timer(), (), None
-    dtype = torch.bfloat16 if family == "triton" else torch.float32
+    dtype, result = _types(name)
     facts = ("regs", "spills" if family == "triton" else "spill_bytes", "smem_bytes")
     columns = [*rows[0], *facts, "median_s", "min_s", "cold_clean_s", "warm_s", "repeats", "error", "status"]
-    with open(sys.argv[2], "w", newline="") as file:
+    with open(sys.argv[2], "w", newline="", buffering=1) as file:
         out = csv.DictWriter(file, columns, restval="")
         out.writeheader()
         for row in sorted(rows, key=lambda r: (int(r["m"]), int(r["n"]), int(r["k"]))):
@@ -173,8 +186,8 @@ def _time(rows: list[dict[str, str]], family: str) -> None:
             if shape != (m, n, k):
                 shape = (m, n, k)
                 a, b = torch.randn(m, k, device="cuda").to(dtype), torch.randn(k, n, device="cuda").to(dtype)
-                data = (a, b, torch.empty(m, n, dtype=dtype, device="cuda"))
-                want = a.double() @ b.double() if m * n * k < 2**36 else None
+                data = (a, b, torch.empty(m, n, dtype=result, device="cuda"))
+                want = a.float().double() @ b.float().double() if m * n * k < 2**36 else None
             out.writerow(row | _one(row, family, data, timer, want))
 
 

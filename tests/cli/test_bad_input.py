@@ -40,7 +40,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--tile", "128x128x64_q8"): ("--tile", "'128x128x64_q8'"),
     (*ONE, "--tile", "128x0x64"): ("--tile", "'0'"),
     (*ONE, "--dtype", "bf17"): ("--dtype", "'bf17'", "bf16"),
-    (*ONE, "--dtype", "fp8", "--family", "triton"): ("--dtype", "'fp8'", "triton has bf16"),
+    (*ONE, "--dtype", "fp64", "--family", "triton"): ("--dtype", "'fp64'", "triton has bf16"),
     (*ONE, "--dtype", "fp64"): ("--dtype", "'fp64'", "no family"),
     (*ONE, "--l2", "hot"): ("--l2", "'hot'", "cold_clean, cold_dirty, warm"),
     (*ONE, "--format", "xml"): ("--format", "'xml'"),
