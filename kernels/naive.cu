@@ -9,7 +9,8 @@
 //              so is a store of C scattered: what uncoalesced access costs
 // Launch: BM*BN threads, grid.x = ceil(N/BN), grid.y = ceil(M/BM), no shared memory.
 // Constraints: 1024 threads a block at most; ceil(M/BM) <= 65535.
-// Figure against cuBLAS: not measured yet.
+// Figure: best at 4096^3 on an H200 SXM: 32x32, BK 8, 22.1 ms, 6.2 TFLOP/s, 12 % of cuBLAS fp32 (51 TFLOP/s); with BK 4
+//   29.4 ms, and uncoalesced 275 ms. Rows: studies/h200/naive_fp32.csv.gz.
 extern "C" __global__ void __launch_bounds__(BM * BN)
 gemm(int M, int N, int K, const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C) {
   const int t = threadIdx.x;

@@ -11,7 +11,8 @@
 // Launch: TILE*TILE threads, grid.x = ceil(N/TILE), grid.y = ceil(M/TILE), no dynamic shared memory.
 // Constraints: TILE is a multiple of 8, 32 at most; static shared memory of 8*TILE*(TILE + PAD) bytes, 48 KiB at most;
 //   ceil(M/TILE) <= 65535.
-// Figure against cuBLAS: not measured yet.
+// Figure: best at 4096^3 on an H200 SXM: TILE 32, PAD 1, 19.7 ms, 7.0 TFLOP/s, 14 % of cuBLAS fp32 (51 TFLOP/s); 26.8 ms
+//   with PAD 0, 20.3 ms with PAD 4. Rows: studies/h200/smem_tile_fp32.csv.gz.
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
 gemm(int M, int N, int K, const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C) {
   __shared__ float sa[TILE][TILE + PAD];

@@ -31,14 +31,17 @@ PARAMETERS = (
     Parameter("coalesced", (0, 1), 1, 0, 1, False, "1: the lanes of a warp lie along N; 0: along M"),
 )
 PRIORS: Mapping[str, Prior] = {
-    "dram_latency": Prior(0.8, 0.2, 3.0),
-    "chain_clk": Prior(2.5, 0.8, 6.0),
+    "dram_latency": Prior(1.0, 0.2, 6.0),
+    "load_batch_clk": Prior(10, 1, 60),
+    "chain_clk": Prior(0.5, 0.1, 6.0),
     "store_clk": Prior(1.0, 0.2, 5.0),
+    "shared_far": Prior(0.7, 0.3, 1.0),  # blocks of one SM that share columns of B find them in L1
     "start": Prior(4.0, 0.5, 15),
     "queue_noise": Prior(0.6, 0.1, 1.0),
 }
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,
+    "shared_near": 0.6,
     "sector_clk": 0.25,  # 128 B a clock
 }
 MAX_GRID_Y = 65535
@@ -76,16 +79,17 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
 def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
     """Counts of a block (see Traits); align does not matter, as loads are scalar.
 
-    Warps that lie wholly outside C end at once: counts are means over the blocks. A load passes L1 once for each line
-    its lanes touch (32 of A where lanes lie along M, as the 31 clocks a warp and column of the uncoalesced kernel on
-    an RTX A6000 show); what misses L1 fills it in sectors, each element once a block.
+    Warps that lie wholly outside C end at once: counts are means over the blocks. What misses L1 fills it in sectors,
+    each element once a block.
     """
     bm, bn, bk = (config[p].astype(np.float64) for p in ("bm", "bn", "bk"))
-    zero, half, no = np.zeros(1), np.full(1, 0.5), np.zeros(1, bool)
+    zero, no = np.zeros(1), np.zeros(1, bool)
     columns = {p: config[p] for p in ("bm", "bn", "coalesced")}
     rows, width, stores = per_unique(columns, len(config), _lanes)
     warps = np.maximum(np.ceil(launch.threads / LANES) * _live(problem, config, rows, width), 1)
-    lines = rows + _touched(problem.n, width, LINE)
+    rows = problem.m / np.ceil(problem.m / rows)  # of those, inside C
+    passes = _passes(rows, np.ceil(rows * np.gcd(problem.k, LINE) / LINE)) + _passes(_touched(problem.n, width), 1.0)
+    rounds_a = 0.5 * np.minimum(1, bk / SECTOR)  # a sector of A lasts eight columns; every column is a new row of B
     step = STEP_INSTRUCTIONS + COLUMN_INSTRUCTIONS * bk
     inside_m = problem.m / (np.ceil(problem.m / bm) * bm)
     inside_n = problem.n / (np.ceil(problem.n / bn) * bn)
@@ -94,7 +98,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         warps=warps,
         fmas=warps * LANES * bk,
         wgmma_count=zero,
-        smem_reads=warps * bk * lines,
+        smem_reads=warps * bk * passes,
         smem_writes=zero,
         loops=zero,
         operations=zero,
@@ -102,9 +106,9 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         integer_instructions=warps * (STEP_INTEGER + COLUMN_INTEGER * bk),
         chain_instructions=step - bk,
         global_sectors=bk * (bm * inside_m + bn * inside_n) / SECTOR,
-        loads=zero,
-        rounds_a=half,
-        rounds_b=half,
+        loads=2 * bk,
+        rounds_a=rounds_a,
+        rounds_b=1 - rounds_a,
         barrier_warps=zero,
         step_clk=zero,
         depth=np.ones(1),
@@ -136,10 +140,20 @@ def _lanes(u: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
     return rows, columns, sectors
 
 
-def _touched(n: IntArray, width: FloatArray, unit: int) -> FloatArray:
-    """Lines (or sectors) of `unit` elements under a run of `width` columns of B, whose rows begin anywhere N allows."""
-    step = np.gcd(np.gcd(n, unit), np.maximum(width.astype(np.int64), 1))
-    return np.asarray(1 + np.maximum(width - step, 0) / unit)
+def _passes(lines: FloatArray, conflicts: FloatArray | float) -> FloatArray:
+    """Passes of a global load through L1: the fullest of 32 data banks, or the fullest of four banks of line tags.
+
+    Rows of A a multiple of 128 B apart fall into one data bank: as many passes as rows. Tags are spread by a hash: n
+    lines put n/4 + sqrt(n)/2 of them in the fullest of four banks, on average. Read off uncoalesced rows of an H200:
+    32 lines take 32 passes at K = 4096, 11 at K = 500 (data banks would give 4) and 9 at K = 513 (1).
+    """
+    return np.asarray(np.maximum(conflicts, lines / 4 + np.sqrt(lines) / 2))
+
+
+def _touched(n: IntArray, width: FloatArray) -> FloatArray:
+    """Lines under a run of `width` columns of B, whose rows begin anywhere N allows."""
+    step = np.gcd(np.gcd(n, LINE), np.maximum(width.astype(np.int64), 1))
+    return np.asarray(1 + np.maximum(width - step, 0) / LINE)
 
 
 def _live(problem: Gemm, config: Config, rows: FloatArray, width: FloatArray) -> FloatArray:

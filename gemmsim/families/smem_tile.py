@@ -78,10 +78,13 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
 
 
 def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
-    """Counts of a block (see Traits). Loads are scalar, so alignment does not matter."""
+    """Counts of a block (see Traits). Loads are scalar, so alignment does not matter.
+
+    A global load passes L1 once for each line its lanes touch, beside the sectors that fill it.
+    """
     bm, bn, bk = (config[p].astype(np.float64) for p in ("bm", "bn", "bk"))
     warps, zero, half = np.ceil(launch.threads / LANES), np.zeros(1), np.full(1, 0.5)
-    reads, writes, stores = per_unique({p.name: config[p.name] for p in PARAMETERS}, len(config), _lanes)
+    reads, writes, lines, stores = per_unique({p.name: config[p.name] for p in PARAMETERS}, len(config), _lanes)
     several = bn < LANES  # rows of a tile in one warp
     chain = STEP_INSTRUCTIONS + ROWS_INSTRUCTIONS * several + 2 * bk
     live_m = problem.m / (np.ceil(problem.m / bm) * bm)
@@ -91,7 +94,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         warps=warps,
         fmas=bm * bn * bk,
         wgmma_count=zero,
-        smem_reads=warps * bk * reads,
+        smem_reads=warps * (bk * reads + lines),
         smem_writes=warps * writes,
         loops=zero,
         operations=zero,
@@ -121,7 +124,10 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
 
 
 def _lanes(u: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
-    """Of one warp, means over warps: wavefronts of both reads for one k, of both stores of a k-step, sectors of C."""
+    """Of one warp, means over warps.
+
+    Wavefronts of both reads for one k, of both stores of a k-step; lines under both global loads, sectors of C.
+    """
     tile, pad = (np.repeat(u[p], WARPS_READ)[:, None] for p in ("bm", "pad"))
     warps = np.maximum(tile * tile // LANES, 1)
     warp = np.tile(np.arange(WARPS_READ), len(u["bm"]))[:, None] % warps
@@ -129,8 +135,9 @@ def _lanes(u: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
     row, column = thread // tile, thread % tile
     reads = wavefronts(row, 1) + wavefronts(column, 1)  # sa[k][row], sb[k][column]
     writes = wavefronts(column * (tile + pad) + row, 1) + wavefronts(row * (tile + pad) + column, 1)
+    lines = 2 * distinct_runs(row)  # each row of a tile lies in a line of its own
     sectors = distinct_runs(row * 1024 + column // 8)
-    return tuple(x.reshape(-1, WARPS_READ).mean(1) for x in (reads, writes, sectors))
+    return tuple(x.reshape(-1, WARPS_READ).mean(1) for x in (reads, writes, lines, sectors))
 
 
 def group_m(config: Config) -> FloatArray:
