@@ -76,7 +76,8 @@ def fit(rows: Measured, priors: Mapping[str, Prior] | None = None) -> Fit:
     need = ROWS_PER_COEFFICIENT * len(names)
     if len(rows) < need:
         raise GemmsimError(
-            f"{len(rows)} rows for the {len(names)} coefficients of {rows.config.family}: need {need} or more"
+            f"{len(rows)} rows for the {len(names)} coefficients of {rows.config.family} ({', '.join(names)}): "
+            f"need {need} or more, {ROWS_PER_COEFFICIENT} a coefficient"
         )
     start, low, high = (np.log([getattr(priors[n], which) for n in names]) for which in ("value", "low", "high"))
     width, target, model = (high - low) / 4, np.log(rows.time_s), Model(rows)
@@ -119,6 +120,14 @@ def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -
         chosen[generator.permutation(count)[: (count + 1) // 2]] = True
         fitted, scored = fitted & chosen[ids], scored & ~chosen[ids]
     return np.flatnonzero(fitted), np.flatnonzero(scored)
+
+
+def drawn(rows: Measured, seed: int, count: int) -> tuple[Index, Index]:
+    """Positions of `count` rows to fit, drawn at random, and of all others. Raises GemmsimError if none are left."""
+    if count >= len(rows):
+        raise GemmsimError(f"a sample of {count} of {len(rows)} rows leaves none to score: expected fewer")
+    order = np.random.default_rng(seed).permutation(len(rows))
+    return order[:count], order[count:]
 
 
 def spread(rows: Measured, seeds: int) -> Spread:

@@ -15,6 +15,9 @@ from gemmsim.errors import unknown
 
 L2_CONDITIONS = ("cold_clean", "cold_dirty", "warm")
 DEFAULT_L2 = "cold_clean"
+#: what the same row differs by on another H200 at another hour, mean of 60 rows each (studies/h200/conditions.csv.gz):
+#: an error or a regret inside it says nothing. Other types were not timed twice
+NOISE_FLOOR = {"fp32": 0.004, "bf16": 0.025}
 
 
 def l2_condition(text: str, *, where: str = "") -> str:

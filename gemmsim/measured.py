@@ -121,8 +121,9 @@ def read_measured(
     families.check_dtype(what["family"], dtype_, where=path)
     keep = _timed(table)
     m, n, k = (table.whole(d, keep) for d in "mnk")
-    known = [p.name for p in families.family(what["family"]).PARAMETERS if p.name in table]
-    config = families.config(what["family"], {p: table.whole(p, keep) for p in known}, len(keep))
+    known = [p for p in families.family(what["family"]).PARAMETERS if p.name in table]
+    columns = {p.name: table.whole(p.name, keep, low=families.least(p)) for p in known}
+    config = families.config(what["family"], columns, len(keep))
     return Measured(
         gemm(m, n, k, dtype_), config, table.facts(keep), _time(table, keep), chip, l2_condition(what["l2"], where=path)
     )

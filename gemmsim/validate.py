@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.calibrate import Index, Model, fit, halves, spread
+from gemmsim.calibrate import Index, Model, drawn, fit, halves, spread
+from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.measured import Measured, joined
 from gemmsim.model.calibration import Calibration
 from gemmsim.model.predict import predict
@@ -19,6 +20,7 @@ ALIGNED = 16
 #: a shape with fewer configurations has no ranking to speak of
 LEAST_CONFIGURATIONS = 5
 TOP = (1, 5, 10)
+RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Errors:
     spearman: float
     regret: Mapping[int, float]  # best of the model's first n against the best measured, mean over shapes
     worst_regret: float  # of the first pick
+    mape_within: tuple[float, float] = (
+        float("nan"),
+        float("nan"),
+    )  # 90 % interval, shapes drawn again with replacement
+    regret_within: tuple[float, float] = (float("nan"), float("nan"))  # of the first pick
     coverage: float = float("nan")  # share of rows inside the interval (80 % asked for)
     width: float = float("nan")  # of the interval over the time, median
 
@@ -50,6 +57,8 @@ class Errors:
         }
         flat |= {f"top{n}_regret_pct": 100 * r for n, r in self.regret.items()}
         flat["worst_top1_regret_pct"] = 100 * self.worst_regret
+        for name, (low, high) in {"mape": self.mape_within, "top1": self.regret_within}.items():
+            flat |= {f"{name}_low_pct": 100 * low, f"{name}_high_pct": 100 * high}
         return flat | {"coverage_pct": 100 * self.coverage, "width": self.width}
 
 
@@ -58,13 +67,17 @@ def errors(
     measured_s: FloatArray,
     shape: npt.NDArray[np.int64],
     interval_s: tuple[FloatArray, FloatArray] | None = None,
+    noise: float = 0.0,
 ) -> Errors:
-    """Errors of these rows. shape: number of each row's problem; rows of one problem are ranked against each other."""
+    """Errors of these rows. shape: number of each row's problem; rows of one problem are ranked against each other.
+
+    interval_s: low and high of each row, for the coverage. noise: a regret up to this counts as none.
+    """
     if not len(measured_s):
         nan = float("nan")
         return Errors(0, 0, nan, nan, nan, nan, nan, dict.fromkeys(TOP, nan), nan)
     off = predicted_s / measured_s - 1
-    rho, regret = _rankings(predicted_s, measured_s, shape)
+    rho, regret = _rankings(predicted_s, measured_s, shape, noise)
     nan = float("nan")
     low, high = interval_s or (predicted_s, predicted_s)
     return Errors(
@@ -77,13 +90,37 @@ def errors(
         spearman=float(np.mean(rho)) if rho else nan,
         regret={n: float(np.mean([r[i] for r in regret])) if regret else nan for i, n in enumerate(TOP)},
         worst_regret=max((r[0] for r in regret), default=nan),
+        mape_within=_within(*(_sums(shape, weight) for weight in (np.abs(off), np.ones(len(off))))),
+        regret_within=_within(np.asarray([r[0] for r in regret]), np.ones(len(regret))),
         coverage=float(np.mean((low <= measured_s) & (measured_s <= high))) if interval_s else nan,
         width=float(np.median((high - low) / predicted_s)) if interval_s else nan,
     )
 
 
+def _sums(shape: npt.NDArray[np.int64], weight: FloatArray) -> FloatArray:
+    """Sum of the weights of each shape's rows."""
+    number = np.unique(shape, return_inverse=True)[1].ravel()
+    return np.asarray(np.bincount(number, weight), np.float64)
+
+
+def _within(total: FloatArray, count: FloatArray) -> tuple[float, float]:
+    """90 % bootstrap interval of sum(total) / sum(count), whole shapes drawn again: rows of one shape err together."""
+    if len(total) < 2:
+        return float("nan"), float("nan")
+    from scipy.stats import bootstrap
+
+    def mean(parts: FloatArray, weights: FloatArray, axis: int = -1) -> FloatArray:
+        return np.asarray(parts.sum(axis) / weights.sum(axis))
+
+    found = bootstrap(
+        (total, count), mean, paired=True, vectorized=True, n_resamples=RESAMPLES, confidence_level=0.9,
+        method="percentile", rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
 def _rankings(
-    predicted_s: FloatArray, measured_s: FloatArray, shape: npt.NDArray[np.int64]
+    predicted_s: FloatArray, measured_s: FloatArray, shape: npt.NDArray[np.int64], noise: float
 ) -> tuple[list[float], list[list[float]]]:
     """Spearman's rho and regrets of the first 1, 5, 10, for each shape with enough configurations."""
     from scipy.stats import spearmanr
@@ -97,7 +134,8 @@ def _rankings(
         if np.ptp(p) > 0 and np.ptp(t) > 0:  # times that are all equal have no order
             rho.append(float(spearmanr(p, t).statistic))
         order = np.argsort(p, kind="stable")
-        regret.append([float(t[order[:n]].min() / t.min() - 1) for n in TOP])
+        lost = [float(t[order[:n]].min() / t.min() - 1) for n in TOP]
+        regret.append([0.0 if r <= noise else r for r in lost])
     return rho, regret
 
 
@@ -150,19 +188,21 @@ def held_out(
     by: Sequence[str] = ("config", "shape"),
     fit_with: Measured | None = None,
     facts: bool = True,
+    sample: int | None = None,
     intervals: int = 0,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Errors]:
     """Errors of rows that were not fitted on: for each seed fit one half (and `fit_with`), score the other.
 
     by: halves of configurations, of shapes or of both, when only new shapes with new configurations are scored. facts:
-    whether scoring uses compiler facts; fitting does, always. intervals: splits of the fitted half that give its
+    whether scoring uses compiler facts; fitting does, always. sample: fit so many rows drawn at random and score all
+    others, whatever `by` says. intervals: splits of the fitted half that give its
     intervals (0: none). Slices are pooled over the seeds.
     """
     asked = rows if facts else rows.without_facts()
     pooled = _Pool(rows)
     for seed in progress(range(seeds)):
-        fitted, scored = halves(rows, seed, by)
+        fitted, scored = halves(rows, seed, by) if sample is None else drawn(rows, seed, sample)
         train = rows.take(fitted) if fit_with is None else joined([fit_with, rows.take(fitted)])
         values = fit(train).values
         model = Model(asked.take(scored))
@@ -194,11 +234,11 @@ class _Pool:
             self._found[name].append([column[mask[index]] for column in columns])
 
     def errors(self) -> dict[str, Errors]:
-        """Errors of each slice that has rows."""
-        out = {}
+        """Errors of each slice that has rows; a regret inside the noise floor is none."""
+        out, noise = {}, NOISE_FLOOR.get(self._rows.problem.dtype, 0.0)
         for name, parts in self._found.items():
             predicted, measured, shape, *interval = (np.concatenate(x) for x in zip(*parts, strict=True))
             if len(measured):
                 within = (interval[0], interval[1]) if interval else None
-                out[name] = errors(predicted, measured, shape.astype(np.int64), within)
+                out[name] = errors(predicted, measured, shape.astype(np.int64), within, noise)
         return out

@@ -105,13 +105,13 @@ def _sources(table: Table) -> dict[str, str]:
     return found | {column: column for column in table.columns}
 
 
-def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | None) -> IntArray:
+def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1) -> IntArray:
     if name not in sources:
         needed = ", ".join((*SIZES, *TILE))
         found = ", ".join(table.columns)
         raise GemmsimError(f"{table.path}: no column {name}: expected {needed} and the family's other parameters, "
                            f"found {found}")  # fmt: skip
-    return table.whole(sources[name], where)
+    return table.whole(sources[name], where, low=low)
 
 
 def _groups(table: Table) -> Iterator[Index | None]:
@@ -138,7 +138,7 @@ def _group(
     chip = _chip(said["gpu"], dtype, places)
     l2 = DEFAULT_L2 if said["l2"] is None else l2_condition(said["l2"], where=places["l2"])
     config: dict[str, object] = {
-        p.name: _column(table, sources, p.name, where)
+        p.name: _column(table, sources, p.name, where, families.least(p))
         for p in families.family(family).PARAMETERS
         if p.name in sources or p.name in TILE
     }

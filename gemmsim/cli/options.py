@@ -228,7 +228,8 @@ def parameter_name(text: str) -> str:
 
 def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
     """Every parameter of the family: from --tile, from -p, or its default. Raises GemmsimError for a wrong one."""
-    known = {p.name: p.default for p in families.family(family).PARAMETERS}
+    parameters_of = {p.name: p for p in families.family(family).PARAMETERS}
+    known = {name: p.default for name, p in parameters_of.items()}
     given: dict[str, int] = {} if tile is None else _tile(family, tile, list(known))
     for text in parameters:
         name, equals, value = text.partition("=")
@@ -240,14 +241,14 @@ def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> d
             raise unknown(f"parameter of family {family}", name, known, where="-p")
         if name in given:
             raise GemmsimError(f"-p {text}: {name} is given twice, expected it once in --tile and -p together")
-        given[name] = _value(f"-p {name}", value.strip())
+        given[name] = _value(f"-p {name}", value.strip(), families.least(parameters_of[name]))
     return known | given
 
 
-def _value(where: str, text: str) -> int:
+def _value(where: str, text: str, low: int = 1) -> int:
     value = whole_number(text)
-    if value is None or not 1 <= value <= MAX_DIMENSION:
-        raise GemmsimError(f"{where} is {text!r}: expected a whole number from 1 to {MAX_DIMENSION}")
+    if value is None or not low <= value <= MAX_DIMENSION:
+        raise GemmsimError(f"{where} is {text!r}: expected a whole number from {low} to {MAX_DIMENSION}")
     return value
 
 
@@ -263,4 +264,6 @@ def _tile(family: str, text: str, known: Sequence[str]) -> dict[str, int]:
         example = f"128x128x64 or {family}'s whole configuration as gemmsim rank prints it"
         raise GemmsimError(f"--tile is {text!r}: expected {example}")
     numbers = dict(zip(TILE, map(str, match.groups()), strict=True)) | {names[n]: v for n, v in pairs}
-    return {name: _value(f"--tile {text}: {name}", value) for name, value in numbers.items()}
+    return {
+        name: _value(f"--tile {text}: {name}", value, 0 if name not in TILE else 1) for name, value in numbers.items()
+    }

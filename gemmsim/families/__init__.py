@@ -98,7 +98,7 @@ def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:
     for given in values:
         if given not in known:
             raise unknown(f"parameter of family {name}", given, known)
-    columns = {p.name: _whole(p.name, values.get(p.name, p.default)) for p in parameters}
+    columns = {p.name: _whole(p, values.get(p.name, p.default)) for p in parameters}
     rows = max(rows, *(len(c) for c in columns.values()))
     return Config(name, {k: np.broadcast_to(v, rows) if len(v) == 1 else v for k, v in columns.items()})
 
@@ -110,8 +110,13 @@ def space(name: str) -> Config:
     return Config(name, {p.name: g.ravel() for p, g in zip(parameters, grid, strict=True)})
 
 
-def _whole(name: str, value: object) -> np.ndarray:
+def least(p: Parameter) -> int:
+    """The least number that is a value at all: 0 for switches and paddings, else 1."""
+    return min(1, p.low)
+
+
+def _whole(p: Parameter, value: object) -> np.ndarray:
     raw = np.atleast_1d(np.asarray(value))
-    if raw.dtype.kind not in "iuf" or not np.all((raw >= 1) & (raw == np.floor(raw)) & (raw < 2**31)):
-        raise GemmsimError(f"{name} = {value!r}: expected a whole number from 1 to {2**31 - 1}")
+    if raw.dtype.kind not in "iuf" or not np.all((raw >= least(p)) & (raw == np.floor(raw)) & (raw < 2**31)):
+        raise GemmsimError(f"{p.name} = {value!r}: expected a whole number from {least(p)} to {2**31 - 1}")
     return raw.astype(np.int64)

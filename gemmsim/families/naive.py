@@ -124,6 +124,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         b_copy_bytes=np.full(1, 16.0),
         scalar_loads=zero,
         repeats_rows=no,
+        parts=warps,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class Traits:
     b_copy_bytes: FloatArray
     scalar_loads: FloatArray  # loads a thread makes one element at a time, because a row stride is unaligned
     repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
+    #: parts of a block that each wait for their own loads: its warps where no barrier joins them
+    parts: FloatArray = field(default_factory=lambda: np.ones(1))
 
     def take(self, index: npt.NDArray[np.intp]) -> Traits:
         """The rows at these positions; single values stay."""

@@ -33,8 +33,8 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
 
 
 def few_warps(x: Case) -> FloatArray:
-    """How much longer a lone block takes because it has fewer warps than the SM has sub-partitions."""
-    return np.maximum(1, x.gpu.arch.sub_partitions / x.traits.warps)
+    """How much longer a lone block (or part of one) takes: it has fewer warps than the SM has sub-partitions."""
+    return np.maximum(1, x.gpu.arch.sub_partitions * x.traits.parts / x.traits.warps)
 
 
 def issue_clk(x: Case) -> FloatArray:

@@ -4,6 +4,7 @@
     S = soft_max4((latency + arrival or R) / depth, R alone)  clocks a k-step of a block that is alone; R fewer sub-
         partitions if it has fewer warps; latency + R alone if its loads do not overlap its own math
     W = k_steps R + start and epilogue                       C = k_steps S + fill + start + epilogue
+    a block whose warps meet at no barrier is as many customers as it has parts: n x parts, W / parts, S with R / parts
     an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own
     time = soft_max(SM, L2, DRAM) x power + launch
 
@@ -29,8 +30,9 @@ ZERO = np.zeros(1)
 
 def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     """Seconds of the launch, with every term in `free` costing nothing."""
-    busy, lone = _step(d, free)
-    start, epilogue = _blocks(d, free)
+    parts = x.traits.parts
+    busy, lone = (clk / parts for clk in _step(d, free))
+    start, epilogue = (clk / parts for clk in _blocks(d, free))
     chain = _chain(x, d, lone, free)
     step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
     area, depth = (d.useful_area, d.useful_depth) if "edge" in free else (1.0, 1.0)
@@ -100,7 +102,7 @@ def _waves(x: Case, d: Demand, work: FloatArray, alone: FloatArray, free: Set[st
     tiles = d.tiles * d.useful_area if "edge" in free else d.tiles
 
     def wave(blocks: FloatArray) -> FloatArray:
-        return queue(blocks, work, np.maximum(alone, work), x.c["queue_noise"])
+        return queue(blocks * x.traits.parts, work, np.maximum(alone, work), x.c["queue_noise"])
 
     if "waves" in free:  # every SM equally busy to the end
         return np.asarray(tiles / (x.gpu.sm_count * x.blocks_per_sm) * wave(x.blocks_per_sm))

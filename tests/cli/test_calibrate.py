@@ -63,7 +63,7 @@ def test_to_stdout(some: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [
-        ("few", (), "20 rows for the 7 coefficients of register_tile: need 21"),
+        ("few", (), "need 21 or more"),
         ("gpu", (), "column gpu holds h200_sxm, h100_sxm"),
         ("l2", (), "column l2 holds cold_dirty, warm"),
         ("", ("--gpu", "h100_sxm"), "--gpu says h100_sxm"),
