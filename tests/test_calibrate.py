@@ -124,7 +124,7 @@ def test_shipped_calibrations(family: str) -> None:
     for name, value in module.FIXED.items():
         assert found.values[name] == value
     assert set(found.ranges) == {"m", "n", "k", *(p.name for p in module.PARAMETERS)}
-    assert all(0 < low <= high for low, high in found.ranges.values())
+    assert all(0 <= low <= high for low, high in found.ranges.values())
 
 
 def test_defaults_are_the_priors_and_neutral_elsewhere() -> None:

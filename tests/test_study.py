@@ -68,7 +68,7 @@ WRONG = [
     ("families: [triton]", "families: [triton, register_tile]", ("families[1]", "register_tile", "fp32")),
     ("dtypes: [bf16]", "dtypes: [bf61]", ("dtypes[0]", "'bf61'", "bf16")),
     ("dtypes: [bf16]", "dtypes: [bf16, bfloat16]", ("dtypes[1]", "bf16", "twice")),
-    ("dtypes: [bf16]", "dtypes: [fp8]", ("fp8", "triton", "bf16")),
+    ("dtypes: [bf16]", "dtypes: [fp64]", ("fp64", "triton", "bf16")),
     ("dtypes: [bf16]", "dtypes: [bf16, fp32]", ("dtypes[1]", "fp32")),
     ("bm: [64, 128]", "bm: []", ("vary.triton.bm is []", "at least one")),
     ("bm: [64, 128]", "bm: [64, big]", ("vary.triton.bm", "'big'", "whole numbers")),

@@ -38,7 +38,7 @@ def test_a_table_names_condition_and_noise_floor(capsys: pytest.CaptureFixture[s
     assert code == 0
     assert "MAPE %" in out
     assert "h200_sxm, register_tile fp32, cold_dirty, with compiler facts." in out
-    assert "Noise floor from machine to machine: 0.4 %." in out
+    assert "Noise floor: 0.4% from machine to machine" in out
 
 
 def test_facts_help_and_no_calibration_hurts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def test_the_file_covers_gpus_families_and_conditions() -> None:
     seen = Counter((r["gpu"], r["family"], r["l2"]) for r in ROWS)
     assert set(seen) == {(g, f, c) for g in GOLDEN.GPUS for f in families.FAMILIES for c in L2_CONDITIONS}
     assert len(ROWS) >= 200
-    assert sum(not r["reason"] for r in ROWS) >= 0.6 * len(ROWS)
+    assert sum(not r["reason"] for r in ROWS) >= 0.5 * len(ROWS)
     assert len(list(GOLDEN.asked())) == len(ROWS)
 
 
