@@ -67,6 +67,11 @@ class Model:
         return replace(self._case, c=complete({**self._fixed, **values}))
 
 
+def enough(rows: Measured, parts: int = 1) -> bool:
+    """Whether a part of the rows, one of so many, has enough for the family's coefficients."""
+    return len(rows) // parts >= ROWS_PER_COEFFICIENT * len(families.family(rows.config.family).PRIORS)
+
+
 def fit(rows: Measured, priors: Mapping[str, Prior] | None = None) -> Fit:
     """Coefficients of the rows' family. Raises GemmsimError if there are too few rows for the free coefficients."""
     from scipy.optimize import least_squares

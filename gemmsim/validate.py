@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.calibrate import Index, Model, drawn, fit, halves, spread
+from gemmsim.calibrate import Index, Model, drawn, enough, fit, halves, spread
 from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.measured import Measured, joined
 from gemmsim.model.calibration import Calibration
@@ -201,6 +201,9 @@ def held_out(
     """
     asked = rows if facts else rows.without_facts()
     pooled = _Pool(rows)
+    ends = 4 if sample is None else 1
+    if fit_with is None and not enough(rows, 5 * ends):  # a fifth: halves are not exact quarters
+        intervals = 0
     for seed in progress(range(seeds)):
         fitted, scored = halves(rows, seed, by) if sample is None else drawn(rows, seed, sample)
         train = rows.take(fitted) if fit_with is None else joined([fit_with, rows.take(fitted)])

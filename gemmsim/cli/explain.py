@@ -106,6 +106,7 @@ def _lines(found: Explanation) -> Iterator[str]:
     from gemmsim.cli.predict import calibration_text
 
     yield f"calibration: {calibration_text(p)}{', extrapolated' if p.extrapolated[0] else ''}"
+    yield from (f"note: {note}" for note in p.gpu.notes)
 
 
 def _changes(found: Explanation) -> Iterator[str]:

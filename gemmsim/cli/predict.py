@@ -148,7 +148,8 @@ def _record(p: Prediction) -> dict[str, Any]:
         "limited_by": p.limited_by_names[0], "threads": launch.threads[0], "regs_per_thread": launch.regs_per_thread[0],
         "spill_bytes": launch.spill_bytes[0], "smem_bytes": launch.smem_bytes[0],
         "resources": "fact" if launch.from_facts[0] else "estimate", "calibration": p.calibration.name,
-        "extrapolated": int(p.extrapolated[0]), **{f"demand_{t}_s": v[0] for t, v in p.demand.items()},
+        "extrapolated": int(p.extrapolated[0]), "notes": "; ".join(p.gpu.notes),
+        **{f"demand_{t}_s": v[0] for t, v in p.demand.items()},
         **{f"saved_{t}_s": v[0] for t, v in p.saved.items()},
     }  # fmt: skip
 
@@ -184,6 +185,8 @@ def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
     yield "registers", f"{r['regs_per_thread']} a thread ({r['resources']}){_spills(r)}"
     yield "shared memory", f"{r['smem_bytes']} B ({human(r['smem_bytes'], 'B')}) a block ({r['resources']})"
     yield "calibration", calibration_text(p)
+    for note in p.gpu.notes:
+        yield "note", note
     if p.extrapolated[0]:
         yield "extrapolated", f"outside the range of the rows it was fitted on ({', '.join(_outside(p))})"
 

@@ -80,7 +80,8 @@ def _row(entry: Entry) -> dict[str, Any]:
 def _document(found: Ranking) -> dict[str, Any]:
     return {
         "m": found.m, "n": found.n, "k": found.k, "dtype": found.dtype, "gpu": found.gpu.name,
-        "sm_count": found.gpu.sm_count, "l2": found.l2, "families": list(found.families),
+        "sm_count": found.gpu.sm_count, "notes": list(found.gpu.notes),
+        "l2": found.l2, "families": list(found.families),
         "configurations": found.configurations, "feasible": found.feasible, "refused": dict(found.refused),
         "ranking": [_row(entry) for entry in found.entries],
         "cublas": asdict(found.cublas) if found.cublas else None,
@@ -106,6 +107,7 @@ def _lines(found: Ranking) -> Iterator[str]:
             f"{e.blocks_per_sm:9}  {e.waves:5g}"
         )
     yield from _notes(found)
+    yield from (f"note: {note}" for note in found.gpu.notes)
     yield _cublas(found, place, width)
 
 

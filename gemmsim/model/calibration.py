@@ -53,7 +53,8 @@ def find(gpu: Gpu, family_name: str, choice: str = "auto", dtype: str = "") -> C
     if choice != "auto":
         return load(Path(choice), family_name)
     folder = Path(gpu.path).parent / "calibration"
-    for name in (f"{gpu.name}.{family_name}.{dtype}.yaml", f"{gpu.name}.{family_name}.yaml"):
+    whole = gpu.name.partition(":")[0]  # a MIG slice has its GPU's SMs, and its calibration
+    for name in (f"{whole}.{family_name}.{dtype}.yaml", f"{whole}.{family_name}.yaml"):
         if (folder / name).is_file():
             return load(folder / name, family_name)
     return defaults(family_name)
