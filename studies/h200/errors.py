@@ -1,0 +1,57 @@
+"""README's error table: `python studies/h200/errors.py` (one minute). Held out: new shapes with new configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gemmsim.measured import joined, read_measured
+from gemmsim.validate import ALIGNED, Errors, held_out
+
+HERE = Path(__file__).resolve().parent
+TRITON, TILE = ("triton_bf16", "triton_bf16_uniform"), ("register_tile_fp32",)
+#: what, file scored, files always fitted, slice, whether tile parameters alone are scored too
+LINES = (
+    ("Triton bf16, hand-picked tiles, no spills, aligned", "triton_bf16", (), "no spills, aligned", True),
+    ("Triton bf16, tiles drawn from the whole space, spills and all", "triton_bf16_uniform", TRITON[:1], "all", True),
+    (
+        "Triton bf16, 26 more shapes (M from 1), no spills, aligned",
+        "triton_bf16_more",
+        TRITON,
+        "no spills, aligned",
+        True,
+    ),
+    ("the same, spills", "triton_bf16_more", TRITON, "spills", True),
+    ("the same, unaligned N or K", "triton_bf16_more", TRITON, "unaligned N or K", True),
+    ("Triton fp16", "triton_fp16", (), "all", False),
+    ("Triton tf32", "triton_tf32", (), "all", False),
+    ("Triton fp8", "triton_fp8", (), "all", False),
+    ("register tile fp32, no spills", "register_tile_fp32", (), "no spills, aligned", True),
+    ("register tile fp32, 14 more shapes", "register_tile_fp32_more", TILE, "all", True),
+    ("shared-memory tile fp32", "smem_tile_fp32", (), "all", False),
+    ("naive fp32", "naive_fp32", (), "all", False),
+)
+COLUMNS = ("rows of an H200", "known", "MAPE", "median", "Spearman a shape", "top-1 regret", "best of top 5")
+
+
+def row(what: str, known: str, e: Errors) -> str:
+    """A line of the table; shapes with few configurations have no ranking."""
+    ranking = f"{e.spearman:.3f} | {e.regret[1]:.1%} | {e.regret[5]:.1%}" if e.spearman == e.spearman else "- | - | -"
+    return f"| {what} | {known} | {e.mape:.1%} | {e.median:.1%} | {ranking} |"
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    for what, name, others, part, alone in LINES:
+        rows = read_measured(str(HERE / f"{name}.csv.gz"))
+        if part == "no spills, aligned" and not others:  # fitted without them too
+            p = rows.problem
+            rows = rows.take(~rows.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
+        fixed = joined([read_measured(str(HERE / f"{other}.csv.gz")) for other in others]) if others else None
+        for facts in (True, False) if alone else (True,):
+            found = held_out(rows, seeds=10, fit_with=fixed, facts=facts)
+            print(row(what, "compiler facts" if facts else "tile alone", found[part]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
