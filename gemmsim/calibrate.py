@@ -72,16 +72,20 @@ def enough(rows: Measured, parts: int = 1) -> bool:
     return len(rows) // parts >= ROWS_PER_COEFFICIENT * len(families.family(rows.config.family).PRIORS)
 
 
-def fit(rows: Measured, priors: Mapping[str, Prior] | None = None) -> Fit:
-    """Coefficients of the rows' family. Raises GemmsimError if there are too few rows for the free coefficients."""
+def fit(rows: Measured, priors: Mapping[str, Prior] | None = None, *, of: Measured | None = None) -> Fit:
+    """Coefficients of the rows' family; of: all rows, where these are a part of them.
+
+    Raises GemmsimError if there are too few rows for the free coefficients.
+    """
     from scipy.optimize import least_squares
 
     priors = priors or families.family(rows.config.family).PRIORS
     names = list(priors)
     need = ROWS_PER_COEFFICIENT * len(names)
     if len(rows) < need:
+        part = f" of {len(of)}, the part that a split fits," if of is not None and len(of) > len(rows) else ""
         raise GemmsimError(
-            f"{len(rows)} rows for the {len(names)} coefficients of {rows.config.family} ({', '.join(names)}): "
+            f"{len(rows)} rows{part} for the {len(names)} coefficients of {rows.config.family} ({', '.join(names)}): "
             f"need {need} or more, {ROWS_PER_COEFFICIENT} a coefficient"
         )
     start, low, high = (np.log([getattr(priors[n], which) for n in names]) for which in ("value", "low", "high"))
@@ -115,6 +119,7 @@ def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -
     """Positions of rows to fit and rows to score: half of configurations x half of shapes, and the other halves.
 
     by: 'config', 'shape' or both; rows of one half of one and the other half of the other are in neither part.
+    Raises GemmsimError if a part has no rows.
     """
     generator = np.random.default_rng(seed)
     fitted = scored = np.ones(len(rows), bool)
@@ -124,6 +129,12 @@ def halves(rows: Measured, seed: int, by: Sequence[str] = ("config", "shape")) -
         chosen = np.zeros(count, bool)
         chosen[generator.permutation(count)[: (count + 1) // 2]] = True
         fitted, scored = fitted & chosen[ids], scored & ~chosen[ids]
+    if not fitted.any() or not scored.any():
+        counts = [int(ids.max()) + 1 for ids in (rows.configurations, rows.shapes)]
+        raise GemmsimError(
+            f"{len(rows)} rows of {counts[0]} configurations and {counts[1]} shapes: halves of {' and of '.join(by)} "
+            f"leave {'none to score' if fitted.any() else 'none to fit'}: expected more of them"
+        )
     return np.flatnonzero(fitted), np.flatnonzero(scored)
 
 
@@ -142,7 +153,7 @@ def spread(rows: Measured, seeds: int) -> Spread:
     kinds = {side: model.kinds() for side, model in sides.items()}
     for seed in range(seeds):
         fitted, scored = halves(rows, seed)
-        values = fit(rows.take(fitted)).values
+        values = fit(rows.take(fitted), of=rows).values
         for side, model in sides.items():
             ratio = rows.time_s / model.time_s(values)
             pools[side].append((ratio[scored], kinds[side][scored]))

@@ -207,7 +207,7 @@ def held_out(
     for seed in progress(range(seeds)):
         fitted, scored = halves(rows, seed, by) if sample is None else drawn(rows, seed, sample)
         train = rows.take(fitted) if fit_with is None else joined([fit_with, rows.take(fitted)])
-        values = fit(train).values
+        values = fit(train, of=rows).values
         model = Model(asked.take(scored))
         predicted = model.time_s(values)
         if intervals:

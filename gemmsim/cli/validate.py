@@ -93,6 +93,8 @@ def command(
     if plain:
         p = measured.problem
         measured = measured.take(~measured.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
+        if not len(measured):
+            raise GemmsimError(f"--plain leaves none of the {len(p)} rows: all spill, or N or K is no multiple of 16")
     extra = joined([read_measured(f, **said) for f in fit_with]) if fit_with else None
     found = (
         _held_out(measured, by, extra, seeds, no_facts, sample)
@@ -136,12 +138,16 @@ def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_fac
     from gemmsim.validate import held_out
 
     def progress(steps: Iterable[int]) -> Iterable[int]:
+        if not sys.stderr.isatty():
+            yield from steps
+            return
         with click.progressbar(list(steps), label="fitting", file=sys.stderr) as bar:
             yield from bar
 
     return held_out(
-        measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, intervals=INTERVAL_SPLITS, progress=progress
-    )
+        measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, sample=sample,
+        intervals=0 if sample else INTERVAL_SPLITS, progress=progress,
+    )  # fmt: skip
 
 
 def _within(columns: dict[str, Any]) -> dict[str, Any]:
