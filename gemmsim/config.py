@@ -33,6 +33,8 @@ class Config:
         return {k: int(v[i]) for k, v in self.values.items()}
 
 
+#: compiler facts that replace a family's estimates -> the least that each is
+FACTS: Mapping[str, int] = {"regs_per_thread": 1, "spill_bytes": 0, "smem_bytes": 0}
 _SHORT = {"num_warps": "w", "num_stages": "s", "group_m": "g", "tm": "t", "tn": "x", "split_k": "k"}
 
 

@@ -13,7 +13,7 @@ class GemmsimError(Exception):
 def unknown(what: str, found: str, known: Iterable[str], *, where: str = "") -> GemmsimError:
     """The error for a name that is not among the known ones, nearest name first if one is near."""
     names = list(known)
-    near = get_close_matches(found, names, n=1)
+    near = get_close_matches(str(found), names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     place = f" in {where}" if where else ""
     return GemmsimError(f"unknown {what} {found!r}{place}: {hint}known are {', '.join(names) or 'none'}")

@@ -259,7 +259,7 @@ def _stamp(path: Path) -> int:
     """Changes when the file does; 0 for no file."""
     try:
         return path.stat().st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null character
         return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,15 +10,18 @@ import numpy.typing as npt
 
 from gemmsim import families
 from gemmsim.conditions import l2_condition
-from gemmsim.config import Config, Launch
+from gemmsim.config import Config, Launch, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.model.occupancy import blocks_per_sm
 from gemmsim.model.predict import with_facts
 from gemmsim.problem import FloatArray, Gemm, dtype_name, gemm
 from gemmsim.rows import Table, read_csv
 
 #: a median over so many times the minimum was disturbed, and the minimum stands for it
 DISTURBED = 2.0
+#: no kernel takes less or more, s: another number is in another unit
+_LEAST_S, _MOST_S = 1e-8, 1e6
 Index = npt.NDArray[np.intp]
 
 
@@ -45,8 +48,20 @@ class Measured:
         return replace(self, problem=problem, config=self.config.take(where), facts=facts, time_s=self.time_s[where])
 
     def without_facts(self) -> Measured:
-        """The same rows with tile parameters alone."""
-        return replace(self, facts={})
+        """The same rows with tile parameters alone. Raises GemmsimError if by those alone one could not launch."""
+        rows = replace(self, facts={})
+        for row, reason in rows.refused():
+            raise GemmsimError(f"{config_key(rows.config.row(row))} cannot launch by its tile alone: {reason}: "
+                               "expected compiler facts in use, or no such row")  # fmt: skip
+        return rows
+
+    def refused(self) -> Iterator[tuple[int, str]]:
+        """Rows that the model would not let launch, and why."""
+        launch, arch, module = self.launch(), self.gpu.arch, families.family(self.config.family)
+        refusals = module.refusals(self.problem, self.config, launch, arch)
+        held = blocks_per_sm(arch, launch.threads, launch.regs_per_thread, launch.smem_bytes).blocks_per_sm
+        refusals.when("blocks_per_sm", held < 1, "no block fits an SM")
+        return ((i, reason) for i, reason in enumerate(refusals.reasons()) if reason)
 
     def launch(self) -> Launch:
         """Launches, with the facts where known."""
@@ -124,9 +139,12 @@ def read_measured(
     known = [p for p in families.family(what["family"]).PARAMETERS if p.name in table]
     columns = {p.name: table.whole(p.name, keep, low=families.least(p)) for p in known}
     config = families.config(what["family"], columns, len(keep))
-    return Measured(
+    rows = Measured(
         gemm(m, n, k, dtype_), config, table.facts(keep), _time(table, keep), chip, l2_condition(what["l2"], where=path)
     )
+    for row, reason in rows.refused():
+        raise GemmsimError(f"{table.place(int(keep[row]))} cannot launch on {chip.name}, and has a time: {reason}")
+    return rows
 
 
 def _one(table: Table, name: str, given: str | None) -> str:
@@ -157,9 +175,11 @@ def _time(table: Table, keep: Index) -> FloatArray:
     if column not in table:
         raise GemmsimError(f"{table.path}: no column time_s or median_s: expected the measured time in seconds")
     time = table.number(column, keep)
-    if not (time > 0).all():
-        row = int(keep[np.argmin(time > 0)])
-        raise GemmsimError(f"{table.place(row, column)} is 0: expected seconds > 0")
+    good = (time >= _LEAST_S) & (time <= _MOST_S)
+    if not good.all():
+        row = int(np.argmin(good))
+        expected = f"seconds, from {_LEAST_S:g} to {_MOST_S:g}"
+        raise GemmsimError(f"{table.place(int(keep[row]), column)} is {time[row]:g}: expected {expected}")
     if column == "median_s" and "min_s" in table:
         least = table.number("min_s", keep)
         return np.where(time > DISTURBED * least, least, time)

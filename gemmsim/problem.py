@@ -55,6 +55,8 @@ def _dimension(name: str, value: object) -> IntArray:
     raw = np.asarray(value)
     if raw.dtype == object or raw.dtype.kind not in "iuf":
         raise GemmsimError(f"{name} = {value!r}: expected a whole number from 1 to {MAX_DIMENSION}")
+    if raw.ndim > 1 or not raw.size:
+        raise GemmsimError(f"{name} has the shape {raw.shape}: expected a number or a list of numbers")
     bad = ~((raw >= 1) & (raw <= MAX_DIMENSION))
     if raw.dtype.kind == "f":
         bad |= raw != np.floor(raw)

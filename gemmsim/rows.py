@@ -18,6 +18,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from gemmsim.config import FACTS
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import MAX_DIMENSION, FloatArray, IntArray
 
@@ -70,16 +71,11 @@ class Table:
         self._check(column, rows, (values >= low) & (values <= high) & (values == np.floor(values)), expected)
         return values.astype(np.int64)
 
-    def number(
-        self, column: str, rows: Index | None = None, *, blank_ok: bool = False, low: float = 0, whole: bool = False
-    ) -> FloatArray:
+    def number(self, column: str, rows: Index | None = None, *, blank_ok: bool = False, low: float = 0) -> FloatArray:
         """A column of finite numbers >= low; blank_ok: an empty cell or `nan` is NaN. Raises GemmsimError otherwise."""
-        expected = f"a {'whole ' * whole}number >= {low:g}{', or nothing' * blank_ok}"
+        expected = f"a number >= {low:g}{', or nothing' * blank_ok}"
         values = self._parse(column, rows, blank_ok=blank_ok, expected=expected)
-        good = np.isfinite(values) & (values >= low)
-        if whole:
-            good &= values == np.floor(values)
-        self._check(column, rows, good | (np.isnan(values) & blank_ok), expected)
+        self._check(column, rows, np.isfinite(values) & (values >= low) | np.isnan(values) & blank_ok, expected)
         return values
 
     def facts(self, rows: Index | None = None) -> dict[str, FloatArray]:
@@ -88,9 +84,17 @@ class Table:
         for fact, sources in FACT_COLUMNS.items():
             for column, unit in sources:
                 if column in self:
-                    found[fact] = unit * self.number(column, rows, blank_ok=True, whole=True)
+                    found[fact] = unit * self._fact(column, rows, FACTS[fact], MAX_DIMENSION // unit)
                     break
         return found
+
+    def _fact(self, column: str, rows: Index | None, low: int, high: int) -> FloatArray:
+        """A column of whole numbers from low to high, NaN where a cell is empty or `nan`."""
+        expected = f"a whole number from {low} to {high}, or nothing"
+        values = self._parse(column, rows, blank_ok=True, expected=expected)
+        good = (values >= low) & (values <= high) & (values == np.floor(values))
+        self._check(column, rows, good | np.isnan(values), expected)
+        return values
 
     def _parse(self, column: str, rows: Index | None, *, blank_ok: bool, expected: str) -> FloatArray:
         """Cells as float64, whatever their value. Raises GemmsimError for text that is no number."""
@@ -241,6 +245,8 @@ def _shape_mistakes(header: list[str], rows: list[list[str]], lines: Sequence[in
 
 def check_out(path: str, option: str = "--out") -> None:
     """Refuse, before any work, an output file that cannot be: GemmsimError for a folder, or one in no folder."""
+    if not path:
+        raise GemmsimError(f"{option} is '': expected the name of a file")
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise GemmsimError(f"{option} {path}: expected an existing folder, found none called {folder!r}")
@@ -260,15 +266,17 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
             with open(target, "wb") as file:
                 yield file
             return
-        temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
-        try:
-            with open(temporary, "xb") as file:
+        folder, name = os.path.split(target)
+        temporary = os.path.join(folder, f".{name[:64]}.{os.getpid()}.{os.urandom(4).hex()}.part")
+        with open(temporary, "xb") as file:
+            try:
                 yield file
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+                file.close()
+                os.replace(temporary, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -42,6 +42,10 @@ def yaml_line(line: str) -> dict[str, Any]:
     return tree if whole else {}
 
 
+class _Twice(yaml.MarkedYAMLError):
+    """A key that a mapping has already."""
+
+
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
     """PyYAML's safe loader, which would keep the last of two equal keys, made to refuse the second."""
 
@@ -49,7 +53,7 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen if isinstance(key.value, str) else False:
-                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} is there twice", problem_mark=key.start_mark)
+                raise _Twice(problem=f"key {key.value!r} is there twice", problem_mark=key.start_mark)
             seen.add(str(key.value))
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
@@ -58,4 +62,5 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
 def _yaml_sentence(path: Path, error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return f"{path}:{mark.line + 1}: {problem}" if mark else f"{path}: {problem}"
+    place = f"{path}:{mark.line + 1}" if mark else str(path)
+    return f"{place}: {'' if isinstance(error, _Twice) else 'not valid YAML: '}{problem}"

@@ -172,8 +172,13 @@ def test_what_is_no_calibration_is_refused(tmp_path: Path, old: str, new: str, s
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"a: [", "cannot be read as YAML"), (b"\xff\xfe\x00", "cannot be read as YAML"), (b"- 1\n", "expected a mapping"),
-     (b"", "expected a mapping")],
+    [
+        (b"a: [", "not valid YAML"),
+        (b"a: 2026-13-45", "no valid YAML"),
+        (b"\xff\xfe\x00", "expected UTF-8 text"),
+        (b"- 1\n", "expected a mapping"),
+        (b"", "expected a mapping"),
+    ],
 )  # fmt: skip
 def test_what_is_no_yaml_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
     wrong = tmp_path / "wrong.yaml"

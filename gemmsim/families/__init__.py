@@ -119,4 +119,6 @@ def _whole(p: Parameter, value: object) -> np.ndarray:
     raw = np.atleast_1d(np.asarray(value))
     if raw.dtype.kind not in "iuf" or not np.all((raw >= least(p)) & (raw == np.floor(raw)) & (raw < 2**31)):
         raise GemmsimError(f"{p.name} = {value!r}: expected a whole number from {least(p)} to {2**31 - 1}")
+    if raw.ndim > 1 or not raw.size:
+        raise GemmsimError(f"{p.name} has the shape {raw.shape}: expected a number or a list of numbers")
     return raw.astype(np.int64)

@@ -14,9 +14,12 @@ from gemmsim.families import family
 from gemmsim.hardware import Gpu
 from gemmsim.model.coefficients import COEFFICIENTS, LEAST, complete
 from gemmsim.model.intervals import CLASSES, Spread, uncalibrated
+from gemmsim.problem import DTYPE_BYTES
 
 #: what a prediction without fitted coefficients says of itself
 UNCALIBRATED = "uncalibrated"
+#: more than any coefficient, dimension or parameter
+_MOST = 2.0**32
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,9 @@ def load(path: Path, family_name: str) -> Calibration:
     """Read a calibration file. Raises GemmsimError for what is no calibration of this family."""
     try:
         stamp = os.stat(path).st_mtime_ns
-    except OSError as error:
-        raise GemmsimError(f"calibration {path}: {error.strerror}, expected a readable file") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        why = getattr(error, "strerror", None) or error
+        raise GemmsimError(f"calibration {path}: {why}, expected a readable file") from None
     return _load(path, stamp, family_name)
 
 
@@ -87,8 +91,9 @@ def _load(path: Path, stamp: int, family_name: str) -> Calibration:
     ranges = _mapping(document, "range", path)
     spans = {str(k): _span(v, f"range.{k}", path) for k, v in ranges.items()}
     dtypes = document.get("dtypes")
-    if not isinstance(dtypes, list) or not all(isinstance(d, str) for d in dtypes):
-        raise GemmsimError(f"calibration {path}: dtypes is {dtypes!r}, expected a list of dtype names")
+    if not isinstance(dtypes, list) or not all(d in DTYPE_BYTES for d in map(str, dtypes)):
+        known = ", ".join(DTYPE_BYTES)
+        raise GemmsimError(f"calibration {path}: dtypes is {dtypes!r:.60}, expected a list of dtype names, of {known}")
     return Calibration(path.name, complete(values), tuple(dtypes), spans, _spread(document, path))
 
 
@@ -108,32 +113,31 @@ def _spread(document: dict[str, Any], path: Path) -> Spread:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
+    from gemmsim.yamlfile import read_yaml
 
     try:
-        text = path.read_text(encoding="utf-8")
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise GemmsimError(f"calibration {path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
-    if not isinstance(document, dict):
-        raise GemmsimError(f"calibration {path}: expected a mapping with family, dtypes, coefficients and range")
-    return document
+        return read_yaml(path)
+    except GemmsimError as error:
+        raise GemmsimError(f"calibration {error}") from None
 
 
 def _mapping(document: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
     value = document.get(key)
     if not isinstance(value, dict):
-        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected a mapping")
+        raise GemmsimError(f"calibration {path}: {key} is {value!r:.40}, expected a mapping")
     return value
 
 
 def _number(value: object, key: str, path: Path, least: float = 0) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e9:
-        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected a number >= {least:g}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _MOST:
+        raise GemmsimError(f"calibration {path}: {key} is {value!r:.40}, expected a number >= {least:g}, < {_MOST:g}")
     return float(value)
 
 
 def _span(value: object, key: str, path: Path) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2:
-        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected [low, high]")
-    return _number(value[0], key, path), _number(value[1], key, path)
+        raise GemmsimError(f"calibration {path}: {key} is {value!r:.40}, expected [low, high]")
+    low, high = (_number(v, key, path) for v in value)
+    if low > high:
+        raise GemmsimError(f"calibration {path}: {key} is {value!r}, expected [low, high] with low <= high")
+    return low, high

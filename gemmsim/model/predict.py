@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2, l2_condition
-from gemmsim.config import Config, Launch
+from gemmsim.config import FACTS, Config, Launch
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families.refuse import Refusals
 from gemmsim.hardware import Gpu, load_gpu
@@ -19,12 +19,10 @@ from gemmsim.model.case import make_case
 from gemmsim.model.demand import TERMS, Case, Demand
 from gemmsim.model.intervals import EXTRAPOLATED, classify
 from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
-from gemmsim.problem import FloatArray, Form, Gemm, IntArray, gemm
+from gemmsim.problem import MAX_DIMENSION, FloatArray, Form, Gemm, IntArray, gemm
 
 #: rows computed at once: what they need stays in a core's cache
 CHUNK = 8192
-#: compiler facts that replace the family's estimates
-FACTS = ("regs_per_thread", "spill_bytes", "smem_bytes")
 #: terms that can bound a kernel
 BOUNDS = (
     "math",
@@ -102,10 +100,14 @@ class Prediction:
 
     @property
     def interval_s(self) -> tuple[FloatArray, FloatArray]:
-        """10th and 90th percentile of the time that would be measured, s: wider if extrapolated or uncalibrated."""
+        """10th and 90th percentile of the time that would be measured, s: wider if extrapolated or uncalibrated.
+
+        time_s always lies between them, also where more than nine in ten of the fitted rows were off to one side.
+        """
         low, high = self.calibration.spread.factors(self.kind, self.launch.from_facts)
         further = np.where(self.extrapolated, EXTRAPOLATED, 1.0)
-        return np.asarray(self.time_s * low**further), np.asarray(self.time_s * high**further)
+        low, high = np.minimum(low, 1) ** further, np.maximum(high, 1) ** further
+        return np.asarray(self.time_s * low), np.asarray(self.time_s * high)
 
     @property
     def extrapolated(self) -> npt.NDArray[np.bool_]:
@@ -165,13 +167,13 @@ def _chip(gpu: str | Gpu, num_sms: int | None) -> Gpu:
     chip = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if num_sms is None:
         return chip
-    if not 1 <= num_sms <= chip.sm_count:
+    if not isinstance(num_sms, int | np.integer) or not 1 <= num_sms <= chip.sm_count:
         raise GemmsimError(f"num_sms = {num_sms}: expected 1 to {chip.sm_count}, the SMs of {chip.name}")
-    return replace(chip, sm_count=num_sms)
+    return replace(chip, sm_count=int(num_sms))
 
 
 def _terms(without: Iterable[str]) -> frozenset[str]:
-    free = frozenset(without)
+    free = frozenset([without] if isinstance(without, str) else without)
     for term in sorted(free):
         if term not in TERMS:
             raise unknown("effect", term, TERMS)
@@ -180,7 +182,7 @@ def _terms(without: Iterable[str]) -> frozenset[str]:
 
 def _broadcast(problem: Gemm, config: Config) -> tuple[Gemm, Config]:
     rows = {len(problem), len(config)} - {1}
-    if len(rows) > 1:
+    if len(rows) > 1 or 0 in rows:
         raise GemmsimError(
             f"{len(problem)} problems and {len(config)} configurations: expected the same number, or one"
         )
@@ -194,18 +196,36 @@ def _broadcast(problem: Gemm, config: Config) -> tuple[Gemm, Config]:
 
 
 def with_facts(launch: Launch, facts: Mapping[str, npt.ArrayLike]) -> Launch:
-    """The launch with compiler facts in place of estimates, where they are given and not NaN."""
+    """The launch with compiler facts in place of estimates, where they are given and not NaN.
+
+    Raises GemmsimError for an unknown fact, for values that are no whole number or too small, and for another count.
+    """
     values: dict[str, npt.NDArray[np.generic]] = {}
     known = np.zeros(len(launch.threads), bool)
     for name, column in facts.items():
-        if name not in FACTS:
-            raise unknown("compiler fact", name, FACTS)
-        given = np.broadcast_to(np.asarray(column, np.float64), known.shape)
+        given = _fact(name, column, len(known))
         have = np.isfinite(given)
         estimate = getattr(launch, name)
         values[name] = np.where(have, np.where(have, given, 0), estimate).astype(estimate.dtype)
         known = known | have
     return replace(launch, **values, from_facts=known)  # type: ignore[arg-type]
+
+
+def _fact(name: str, column: npt.ArrayLike, rows: int) -> FloatArray:
+    """A compiler fact for each row, NaN where it is unknown."""
+    if name not in FACTS:
+        raise unknown("compiler fact", name, FACTS)
+    expected = f"whole numbers from {FACTS[name]} to {MAX_DIMENSION}, NaN where unknown"
+    try:
+        given = np.asarray(column, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise GemmsimError(f"fact {name} = {column!r:.60}: expected {expected}") from None
+    bad = ~((given >= FACTS[name]) & (given <= MAX_DIMENSION) & (given == np.floor(given)) | np.isnan(given))
+    if bad.any():
+        raise GemmsimError(f"fact {name} = {given[bad].flat[0]:g}: expected {expected}")
+    if given.ndim > 1 or given.size not in (1, rows):
+        raise GemmsimError(f"fact {name} has {given.size} values: expected one, or one for each of the {rows} rows")
+    return np.broadcast_to(given, rows)
 
 
 def _predict(
