@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -51,6 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every wrong input ends with one sentence on stderr and exit code 2."""
     try:
         code: Any = root.main(args=arguments, prog_name="gemmsim", standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except GemmsimError as error:
         _stop(str(error))
@@ -59,13 +61,26 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     except click.UsageError as error:
         _stop(error.format_message())
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()
+        _drop_output()
         sys.exit(0)
+    except OSError as error:
+        _drop_output()
+        _stop(f"{error.filename or 'standard output'}: {error.strerror or error}")
 
 
-def _stop(sentence: str) -> None:
-    click.echo(f"gemmsim: {sentence}", err=True)
+def _drop_output() -> None:
+    """Let what is still buffered for stdout go nowhere: the interpreter would try it again on its way out."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # stdout is no file, or closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+def _stop(sentence: str) -> NoReturn:
+    """One line on stderr, whatever the wrong value held: control characters are shown as Python writes them."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
+    click.echo(f"gemmsim: {shown}", err=True)
     sys.exit(2)

@@ -83,7 +83,7 @@ def command(
 
         check_feasible(p)
     if format in (None, "table"):
-        send("".join(f"{title:19}  {text}\n" for title, text in _lines(p)), out)
+        send("".join(f"{title:19}  {text}\n" for title, text in _lines(p, effects)), out)
     else:
         record = _record(p)
         emit_record(record, [Column(key) for key in record], str(format), out)
@@ -160,7 +160,7 @@ def _said(p: Prediction) -> dict[str, Any]:
             "epilogue": ",".join(q.epilogue)}  # fmt: skip
 
 
-def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
+def _lines(p: Prediction, free: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What a person reads: title and text of each line."""
     from gemmsim.config import config_key
 
@@ -174,7 +174,7 @@ def _lines(p: Prediction) -> Iterator[tuple[str, str]]:
     share = f", {r['peak_fraction']:.1%} of the dense {r['dtype']} peak" if r["peak_fraction"] else ""
     rate = r["tflops"]
     if p.problem.beta or p.problem.epilogue:
-        yield "epilogue", _epilogue(p)
+        yield "epilogue", _epilogue(p, free)
     yield "rate", f"{rate:.{1 if rate >= 10 else 3}f} TFLOP/s{share}"
     bound = r["bound_by"]
     yield "bound by", f"{bound}, {human(r[f'demand_{bound}_s'], 's')} alone"
@@ -203,17 +203,17 @@ def _form(p: Prediction) -> str:
     return "".join(f"{part} " for part in parts)
 
 
-def _epilogue(p: Prediction) -> str:
+def _epilogue(p: Prediction, free: Sequence[str]) -> str:
     """What beta and the epilogue cost fused, and as kernels of their own."""
     from gemmsim.model.epilogue import separate_s
     from gemmsim.model.predict import predict
 
     q = p.problem
     plain = Form(q.dtype, q.dtype_b, q.dtype_c, q.layout, False, (), int(q.batch[0]))
-    without = predict(q.m, q.n, q.k, gpu=p.gpu, dtype=plain, family=p.config.family, config=p.config, l2=p.l2,
-                      calibrated=p.calibration)  # fmt: skip
+    product = predict(q.m, q.n, q.k, gpu=p.gpu, dtype=plain, family=p.config.family, config=p.config, l2=p.l2,
+                      calibrated=p.calibration, without=free)  # fmt: skip
     steps = ", ".join([*(["beta"] if q.beta else []), *q.epilogue])
-    fused, apart = float(p.time_s[0] - without.time_s[0]), float(separate_s(q, p.gpu)[0])
+    fused, apart = float(p.time_s[0] - product.time_s[0]), float(separate_s(q, p.gpu)[0])
     return f"{steps}: {human(fused, 's')} fused; {human(apart, 's')} as kernels of their own"
 
 
