@@ -17,7 +17,7 @@ from gemmsim.report.numbers import Table
 #: what a chart function gives
 Chart = alt.LayerChart | alt.FacetChart
 #: Okabe and Ito's palette, told apart by colour-blind readers; page.css maps each to a lighter one on dark
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7F00", "#7F7F7F")
 INK = "#1f2328"
 MUTED = "#59636e"
 GRID = "#d1d9e0"
@@ -218,7 +218,7 @@ def _colour(field: str, names: Sequence[str]) -> alt.Color:
 
 
 def _legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:
-    return alt.Legend(orient=orient, title=None, columns=3, labelLimit=160, columnPadding=8, **more)
+    return alt.Legend(orient=orient, title=None, columns=2, labelLimit=160, columnPadding=8, **more)
 
 
 def _tips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
