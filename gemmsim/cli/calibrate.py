@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,12 +20,21 @@ LEAST_SEEDS = 5  # splits that the intervals need
 SHOWN = ("no spills, aligned", "spills", "unaligned N or K")
 
 
+def _date(ctx: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """A day in ISO form. Raises GemmsimError for any other text."""
+    try:
+        return None if text is None else datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise GemmsimError(f"--recorded is {text!r}: expected a day, as 2026-11-30") from None
+
+
 @click.command(cls=Command)
 @click.option("--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable.")
 @click.option("--gpu", metavar="G", help="The GPU, where the rows do not say.")
 @click.option("--family", metavar="F", help="The family, where the rows do not say.")
 @click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
 @click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
+@click.option("--recorded", metavar="DATE", callback=_date, help="When the rows were timed, as 2026-11-30.")
 @click.option("--kernel", metavar="FILE", help="Source of the measured kernel; its hash goes into the file.")
 @click.option(
     "--seeds",
@@ -41,6 +51,7 @@ def command(
     family: str | None,
     dtype: str | None,
     l2: str | None,
+    recorded: str | None,
     kernel: str | None,
     seeds: int,
     out: str | None,
@@ -58,6 +69,8 @@ def command(
     measured = joined([read_measured(f, gpu=gpu, family=family, dtype=dtype, l2=l2) for f in rows])
     found = fit(measured)
     provenance: dict[str, object] = {"files": [_hashed(f) for f in rows]}
+    if recorded:
+        provenance["recorded"] = recorded
     if kernel:
         provenance["kernel"] = _hashed(kernel)
     if seeds:
