@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2
@@ -14,8 +15,8 @@ from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
 from gemmsim.model.demand import TERMS
-from gemmsim.model.predict import Prediction, predict
-from gemmsim.problem import Form
+from gemmsim.model.predict import Prediction, check_time, predict
+from gemmsim.problem import MAX_DIMENSION, FloatArray, Form
 
 #: a change that gains less is not worth naming
 WORTH = 0.01
@@ -94,6 +95,7 @@ def explain(
     }  # fmt: skip
     p = predict(m, n, k, gpu=gpu, config=config, num_sms=num_sms, terms=True, **asked)
     check_feasible(p)
+    check_time(p, asked["without"])
     changes = _changes(p, asked)
     best = changes[0] if changes and changes[0].gain_share > WORTH else None
     return Explanation(p, config_key(p.config.row(0)), _terms(p), tuple(_sentences(p)), changes, best, _advice(best))
@@ -145,7 +147,8 @@ def _paddings(n: int, k: int) -> list[tuple[str, tuple[int, int]]]:
     pad_n, pad_k = f"N padded from {n} to {up_n}", f"K padded from {k} to {up_k}"
     found = [(pad_n, (up_n, k))] if up_n > n else []
     found += [(pad_k, (n, up_k))] if up_k > k else []
-    return [*found, (f"{pad_n} and {pad_k}", (up_n, up_k))] if len(found) == 2 else found
+    found += [(f"{pad_n} and {pad_k}", (up_n, up_k))] if len(found) == 2 else []
+    return [(what, sizes) for what, sizes in found if max(sizes) <= MAX_DIMENSION]
 
 
 def _sentences(p: Prediction) -> Iterable[str]:
@@ -238,6 +241,11 @@ def nearest(p: Prediction, count: int = 3) -> list[dict[str, int]]:
     space = Config(family, {q.name: g.ravel() for q, g in zip(parameters, grid, strict=True)})
     m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
     found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.dtype, family=family, config=space, l2=p.l2)
-    steps = [_STEP.get(name, 1) * np.abs(np.log2(v / base[name])) for name, v in space.values.items()]
+    steps = [_STEP.get(name, 1) * np.abs(_log2(v) - _log2(base[name])) for name, v in space.values.items()]
     order = np.lexsort((found.time_s, np.round(sum(steps), 9)))
     return [space.row(int(i)) for i in order[found.feasible[order]][:count]]
+
+
+def _log2(value: npt.ArrayLike) -> FloatArray:
+    """Base-2 logarithm, a 0 (a switch that is off, no padding) being half of 1."""
+    return np.asarray(np.log2(np.maximum(value, 0.5)))

@@ -131,9 +131,11 @@ def read_measured(
     table = read_csv(path)
     said = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
     what = {name: _one(table, name, given) for name, given in said.items()}
-    chip = load_gpu(what["gpu"])
-    dtype_ = dtype_name(what["dtype"])
-    families.check_dtype(what["family"], dtype_, where=path)
+    try:
+        chip, dtype_ = load_gpu(what["gpu"]), dtype_name(what["dtype"])
+        families.check_dtype(what["family"], dtype_)
+    except GemmsimError as error:
+        raise GemmsimError(f"{path}: {error}") from None
     keep = _timed(table)
     m, n, k = (table.whole(d, keep) for d in "mnk")
     known = [p for p in families.family(what["family"]).PARAMETERS if p.name in table]

@@ -15,7 +15,7 @@ from gemmsim.conditions import DEFAULT_L2
 from gemmsim.config import config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
-from gemmsim.model.predict import Prediction, predict
+from gemmsim.model.predict import Prediction, check_time, predict
 from gemmsim.paths import data_folder
 from gemmsim.problem import Form, dtype_name, form_of, gemm
 
@@ -98,6 +98,8 @@ def rank(
         "gpu": chip, "dtype": form, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "without": tuple(without),
     }  # fmt: skip
     spaces = [predict(m, n, k, family=name, config=families.space(name), **asked) for name in names]
+    for space in spaces:
+        check_time(space, asked["without"])
     refused = _refused(spaces)
     entries = _best(m, n, k, spaces, asked, top)
     if not entries:

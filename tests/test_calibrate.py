@@ -179,7 +179,7 @@ def test_what_is_no_calibration_is_refused(tmp_path: Path, old: str, new: str, s
         (b"- 1\n", "expected a mapping"),
         (b"", "expected a mapping"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_yaml_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
     wrong = tmp_path / "wrong.yaml"
     wrong.write_bytes(content)

@@ -6,6 +6,7 @@ with file, row, line and column before anything is written.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +27,7 @@ from gemmsim.conditions import DEFAULT_L2, l2_condition
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.demand import TERMS
-from gemmsim.model.predict import Prediction, predict
+from gemmsim.model.predict import Prediction, check_time, predict
 from gemmsim.problem import MAX_DIMENSION, Form, IntArray
 from gemmsim.rows import Column, Index, Table, out_names
 
@@ -144,11 +145,24 @@ def _group(
     }
     m, n, k = (x if where is None else x[where] for x in sizes.values())
     facts = table.facts(where) if options.facts else None
-    return predict(
-        m, n, k, gpu=chip, dtype=_form(table, first, options.shape, dtype), family=family, config=config,
-        facts=facts, l2=l2, without=options.without, calibrated=options.calibration,
-        num_sms=options.num_sms, terms=True,
-    )  # fmt: skip
+    form = _form(table, first, options.shape, dtype)
+    with _placed(table, first):
+        found = predict(
+            m, n, k, gpu=chip, dtype=form, family=family, config=config, facts=facts, l2=l2, without=options.without,
+            calibrated=options.calibration, num_sms=options.num_sms, terms=True,
+        )  # fmt: skip
+        check_time(found, options.without)
+        return found
+
+
+@contextlib.contextmanager
+def _placed(table: Table, row: int) -> Iterator[None]:
+    """Errors name the row, where its columns say what is multiplied and on which GPU."""
+    try:
+        yield
+    except GemmsimError as error:
+        by_row = any(name in table for name in (*OVERRIDES, *FORM))
+        raise GemmsimError(f"{table.place(row) if by_row else table.path}: {error}") from None
 
 
 def _form(table: Table, row: int, shape: Form, dtype: str) -> Form:
@@ -189,7 +203,7 @@ def _chip(name: str | None, dtype: str, places: Mapping[str, str]) -> Gpu:
         raise GemmsimError(f"{places['gpu']}: {error}") from None
     have = chip.arch.fma_per_clk_per_sm
     if dtype not in have:
-        raise GemmsimError(f"{places['dtype']} is {dtype!r}: GPU {chip.name} has {', '.join(have)}")
+        raise GemmsimError(f"{places['dtype']} is {dtype!r}: GPU {chip.name} ({places['gpu']}) has {', '.join(have)}")
     return chip
 
 

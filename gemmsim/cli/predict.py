@@ -74,7 +74,7 @@ def command(
         raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
     name, kind = family_and_dtype(family, dtype)
     config = configuration(name, tile, parameters)
-    from gemmsim.model.predict import predict
+    from gemmsim.model.predict import check_time, predict
 
     p = predict(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=config, l2=cache,
                 without=effects, calibrated=calibration, num_sms=sms, terms=True)  # fmt: skip
@@ -82,6 +82,7 @@ def command(
         from gemmsim.explanation import check_feasible
 
         check_feasible(p)
+    check_time(p, effects)
     if format in (None, "table"):
         send("".join(f"{title:19}  {text}\n" for title, text in _lines(p, effects)), out)
     else:

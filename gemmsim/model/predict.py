@@ -81,8 +81,8 @@ class Prediction:
 
     @property
     def tflops(self) -> FloatArray:
-        """2 m n k over the time, in TFLOP/s."""
-        return np.asarray(self.problem.flops / self.time_s / 1e12)
+        """2 m n k over the time, in TFLOP/s; NaN where every effect that takes time was left out."""
+        return np.asarray(self.problem.flops / np.where(self.time_s > 0, self.time_s, np.nan) / 1e12)
 
     @property
     def bound_by(self) -> list[str]:
@@ -170,6 +170,12 @@ def _chip(gpu: str | Gpu, num_sms: int | None) -> Gpu:
     if not isinstance(num_sms, int | np.integer) or not 1 <= num_sms <= chip.sm_count:
         raise GemmsimError(f"num_sms = {num_sms}: expected 1 to {chip.sm_count}, the SMs of {chip.name}")
     return replace(chip, sm_count=int(num_sms))
+
+
+def check_time(p: Prediction, without: Iterable[str]) -> None:
+    """Raise GemmsimError if a row takes no time at all, since all that would take it is left out."""
+    if (p.time_s == 0).any():
+        raise GemmsimError(f"without {', '.join(without)} nothing is left that takes time: expected fewer of them")
 
 
 def _terms(without: Iterable[str]) -> frozenset[str]:
