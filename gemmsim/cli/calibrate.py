@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gemmsim import __version__
-from gemmsim.cli.options import Command
+from gemmsim.cli.options import Command, whole
 from gemmsim.cli.tables import send
 from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out
@@ -39,8 +39,8 @@ def _date(ctx: click.Context, parameter: click.Parameter, text: str | None) -> s
 @click.option(
     "--seeds",
     metavar="N",
-    type=click.IntRange(0, 100),
-    default=5,
+    callback=whole(0, 100),
+    default="5",
     show_default=True,
     help="Held-out halves to score; the errors go into the file.",
 )
@@ -61,7 +61,7 @@ def command(
     Put the file beside the GPU's own, as calibration/<gpu>.<family>.yaml, or give it as --calibration. It names its
     rows, their conditions, the kernel's hash, the range it holds in and the errors of rows it was not fitted on.
     """
-    if out:
+    if out is not None:
         check_out(out)
     from gemmsim.calibrate import document, fit, spread, to_yaml
     from gemmsim.measured import joined, read_measured

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 import numpy as np
 
+from gemmsim.cli.options import Command, whole
 from gemmsim.cli.tables import Column, emit, emit_record, output_options
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
@@ -53,20 +54,20 @@ _ROOM = (
 _THREADS = (32, 64, 128, 256, 512, 1024)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Command)
 @click.option("--gpu", help="Name (h200_sxm), device string, or file; in a batch, for rows without a column gpu.")
-@click.option("--threads", metavar="N", type=click.IntRange(1, _MOST), help="Threads of a block.")
-@click.option("--regs", metavar="N", type=click.IntRange(1, _MOST), help="Registers of a thread.")
+@click.option("--threads", metavar="N", callback=whole(1, _MOST), help="Threads of a block.")
+@click.option("--regs", metavar="N", callback=whole(1, _MOST), help="Registers of a thread.")
 @click.option(
     "--smem",
     metavar="BYTES",
-    type=click.IntRange(0, _MOST),
+    callback=whole(0, _MOST),
     help="Shared memory of a block in bytes, static + dynamic.  [default: 0]",
 )
 @click.option(
     "--blocks",
     metavar="N",
-    type=click.IntRange(1, _MOST),
+    callback=whole(1, _MOST),
     help="The other way round: the most registers and shared memory with which N blocks are resident.",
 )
 @click.option("--batch", metavar="IN.csv", help="Rows with threads, regs_per_thread (or regs), smem_bytes, and gpu.")
@@ -164,11 +165,10 @@ def _batch(path: str, gpu: str | None, format: str, out: str | None) -> None:
     table = read_csv(path)
     sources = _sources(table, gpu)
     numbers = {c: table.whole(s, low=_ASKED[c][1]) for c, s in sources.items()}
-    names = np.asarray(table.columns["gpu"] if "gpu" in table else [str(gpu)] * len(table))
     blocks, limiters = np.zeros(len(table), np.int64), np.zeros(len(table), np.int64)
-    for name in np.unique(names):
-        where = np.flatnonzero(names == name)
-        arch = _load(table, str(name), int(where[0])).arch
+    for name, rows in _by_gpu(table, gpu).items():
+        where = np.asarray(rows, np.intp)
+        arch = _load(table, name, rows[0]).arch
         found = blocks_per_sm(arch, *(numbers[c][where] for c in _ASKED))
         blocks[where], limiters[where] = found.blocks_per_sm, found.limited_by
     spelled = out_names(table.columns, _GIVEN)
@@ -177,8 +177,18 @@ def _batch(path: str, gpu: str | None, format: str, out: str | None) -> None:
     if format == "csv":
         write_csv(out, columns)
         return
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    emit(rows, [Column(name) for name in columns], format, out)
+    lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    emit(lines, [Column(name) for name in columns], format, out)
+
+
+def _by_gpu(table: Table, gpu: str | None) -> dict[str, Sequence[int]]:
+    """Rows of each GPU: the cell's where it is filled, else the option's."""
+    if "gpu" not in table:
+        return {str(gpu): range(len(table))}
+    found: dict[str, list[int]] = {}
+    for row, cell in enumerate(table.columns["gpu"]):
+        found.setdefault(cell.strip() or gpu or cell, []).append(row)
+    return dict(found)
 
 
 def _load(table: Table, name: str, row: int) -> Gpu:

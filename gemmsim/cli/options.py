@@ -45,6 +45,11 @@ class Command(click.Command):
             raise
 
 
+def whole(low: int, high: int) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """A callback for an option with a whole number from low to high, refused as every other value is."""
+    return lambda ctx, option, text: number_option(option.opts[-1], text, low, high)
+
+
 def problem_argument(command: _F) -> _F:
     """The argument M N K (parameter `mnk`)."""
     return click.argument("mnk", nargs=-1, metavar="M N K")(command)
@@ -113,7 +118,7 @@ def form(dtype_b: str | None, layout: str, batch_size: str | None, beta: bool, e
 
 def epilogue_steps(text: str, where: str) -> tuple[str, ...]:
     """The steps of an epilogue, as `bias,gelu`. Raises GemmsimError for an unknown one."""
-    steps = tuple(step for step in text.split(",") if step)
+    steps = tuple(text.split(",")) if text else ()
     for step in steps:
         if step not in EPILOGUES:
             raise unknown("epilogue", step, EPILOGUES, where=where)
@@ -185,9 +190,9 @@ def family_and_dtype(
 
 def said_layout(text: str, where: str) -> str:
     """A layout. Raises GemmsimError for an unknown one."""
-    if text not in LAYOUTS:
+    if text.upper() not in LAYOUTS:
         raise unknown("layout", text, LAYOUTS, where=where)
-    return text
+    return text.upper()
 
 
 def said_dtype(text: str | None, where: str) -> str | None:

@@ -92,6 +92,8 @@ def compare(gpus: Sequence[str], chart: str | None, format: str, out: str | None
     """GPUS side by side: figures, dense peaks, ridge points (FLOP a DRAM byte), and ratios to the first one."""
     if chart is not None:
         _check_chart(chart)
+    if out is not None and chart is not None and Path(out).resolve() == Path(chart).resolve():
+        raise GemmsimError(f"--chart {chart} and --out {out} are one file: expected two")
     chips = [load_gpu(name) for name in gpus]
     if len({chip.name for chip in chips}) < max(2, len(chips)):
         raise GemmsimError(f"specs compare {' '.join(gpus)}: expected two GPUs or more, each once")

@@ -60,6 +60,8 @@ def run(study: str, out: str | None, dry_run: bool, format: str, gpus: str | Non
 
 def _folder(out: str | None, name: str) -> Path:
     """Where the page goes; refused before any work if it cannot be made."""
+    if out == "":
+        raise GemmsimError("--out is '': expected the name of a folder")
     folder = Path(REPORTS, name) if out is None else Path(out)
     if folder.exists() and not folder.is_dir():
         raise GemmsimError(f"--out {folder}: expected a folder, found a file")
