@@ -6,7 +6,7 @@ priors and are pulled to the prior's value with a weight small against the rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,9 +44,10 @@ class Fit:
 
 
 class Model:
-    """The time of fixed rows as a function of the coefficients."""
+    """The time of fixed rows as a function of the coefficients; terms in `free` cost nothing."""
 
-    def __init__(self, rows: Measured) -> None:
+    def __init__(self, rows: Measured, free: Set[str] = frozenset()) -> None:
+        self._free = free
         launch = rows.launch()
         arch = rows.gpu.arch
         blocks = blocks_per_sm(arch, launch.threads, launch.regs_per_thread, launch.smem_bytes).blocks_per_sm
@@ -56,7 +57,7 @@ class Model:
     def time_s(self, values: Mapping[str, float]) -> FloatArray:
         """Seconds of each row with these coefficients."""
         case = self._with(values)
-        return solver.time_s(case, effects.fill(case))
+        return solver.time_s(case, effects.fill(case), self._free)
 
     def kinds(self) -> IntArray:
         """What kind of case each row is, as intervals tell them apart."""
@@ -72,8 +73,14 @@ def enough(rows: Measured, parts: int = 1) -> bool:
     return len(rows) // parts >= ROWS_PER_COEFFICIENT * len(families.family(rows.config.family).PRIORS)
 
 
-def fit(rows: Measured, priors: Mapping[str, Prior] | None = None, *, of: Measured | None = None) -> Fit:
-    """Coefficients of the rows' family; of: all rows, where these are a part of them.
+def fit(
+    rows: Measured,
+    priors: Mapping[str, Prior] | None = None,
+    *,
+    of: Measured | None = None,
+    free: Set[str] = frozenset(),
+) -> Fit:
+    """Coefficients of the rows' family; of: all rows, where these are a part of them; free: terms that cost nothing.
 
     Raises GemmsimError if there are too few rows for the free coefficients.
     """
@@ -89,7 +96,7 @@ def fit(rows: Measured, priors: Mapping[str, Prior] | None = None, *, of: Measur
             f"need {need} or more, {ROWS_PER_COEFFICIENT} a coefficient"
         )
     start, low, high = (np.log([getattr(priors[n], which) for n in names]) for which in ("value", "low", "high"))
-    width, target, model = (high - low) / 4, np.log(rows.time_s), Model(rows)
+    width, target, model = (high - low) / 4, np.log(rows.time_s), Model(rows, free)
 
     def residuals(x: FloatArray) -> FloatArray:
         predicted = model.time_s(dict(zip(names, np.exp(x), strict=True)))

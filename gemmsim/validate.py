@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,8 @@ ALIGNED = 16
 LEAST_CONFIGURATIONS = 5
 TOP = (1, 5, 10)
 RESAMPLES = 1000
+#: a half x half of a half x half has about one of so many rows
+INNER_PARTS = 20
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,9 @@ def slices(rows: Measured) -> dict[str, npt.NDArray[np.bool_]]:
     return {name: mask for name, mask in parts.items() if mask.any()}
 
 
-def score(rows: Measured, calibration: Calibration, *, facts: bool = True) -> dict[str, Errors]:
+def score(
+    rows: Measured, calibration: Calibration, *, facts: bool = True, without: Set[str] = frozenset()
+) -> dict[str, Errors]:
     """Errors of each slice of rows, predicted with a calibration; facts: use the rows' compiler facts."""
     p = predict(
         rows.problem.m,
@@ -174,6 +178,7 @@ def score(rows: Measured, calibration: Calibration, *, facts: bool = True) -> di
         facts=rows.facts if facts else None,
         l2=rows.l2,
         calibrated=calibration,
+        without=without,
     )
     low, high = p.interval_s
     pooled = _Pool(rows)
@@ -190,25 +195,25 @@ def held_out(
     facts: bool = True,
     sample: int | None = None,
     intervals: int = 0,
+    without: Set[str] = frozenset(),
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Errors]:
     """Errors of rows that were not fitted on: for each seed fit one half (and `fit_with`), score the other.
 
     by: halves of configurations, of shapes or of both, when only new shapes with new configurations are scored. facts:
     whether scoring uses compiler facts; fitting does, always. sample: fit so many rows drawn at random and score all
-    others, whatever `by` says. intervals: splits of the fitted half that give its
-    intervals (0: none). Slices are pooled over the seeds.
+    others, whatever `by` says. intervals: splits of the fitted half that give its intervals (0: none). without: terms
+    that cost nothing, in the fit too: an ablation. Slices are pooled over the seeds.
     """
     asked = rows if facts else rows.without_facts()
     pooled = _Pool(rows)
-    ends = 4 if sample is None else 1
-    if fit_with is None and not enough(rows, 5 * ends):  # a fifth: halves are not exact quarters
+    if fit_with is None and not enough(rows, INNER_PARTS):
         intervals = 0
     for seed in progress(range(seeds)):
         fitted, scored = halves(rows, seed, by) if sample is None else drawn(rows, seed, sample)
         train = rows.take(fitted) if fit_with is None else joined([fit_with, rows.take(fitted)])
-        values = fit(train, of=rows).values
-        model = Model(asked.take(scored))
+        values = fit(train, of=rows, free=without).values
+        model = Model(asked.take(scored), without)
         predicted = model.time_s(values)
         if intervals:
             known = np.full(len(scored), facts)

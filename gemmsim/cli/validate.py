@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gemmsim.cli.options import Command
+from gemmsim.cli.options import Command, known_effects
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.errors import GemmsimError, unknown
@@ -56,6 +56,7 @@ COLUMNS = (
 @click.option(
     "--fit-with", metavar="FILE", multiple=True, help="With --split: rows that are always fitted, not scored."
 )
+@click.option("--without", metavar="X", multiple=True, help="Let this effect cost nothing, in the fit too; repeatable.")
 @click.option("--seeds", metavar="N", type=click.IntRange(1, 1000), default=10, show_default=True, help="Splits.")
 @output_options()
 def command(
@@ -70,6 +71,7 @@ def command(
     split: str | None,
     sample: int | None,
     fit_with: Sequence[str],
+    without: Sequence[str],
     seeds: int,
     format: str,
     out: str | None,
@@ -80,39 +82,49 @@ def command(
     configuration of the same problem, mean over problems. Shipped rows are those the shipped calibration was fitted
     on: `--split config,shape` scores configurations and problems that were not fitted on.
     """
-    by = _split(split)
+    by, free = _split(split), frozenset(known_effects(without))
     if by and sample:
         raise GemmsimError(f"--sample {sample} is given with --split {split}: expected one of them")
     if fit_with and not by and not sample:
         raise GemmsimError("--fit-with says what is fitted, and nothing is: expected --split or --sample beside it")
     from gemmsim.measured import joined, read_measured
-    from gemmsim.validate import ALIGNED
 
     said: dict[str, Any] = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
     measured = joined([read_measured(f, **said) for f in rows])
     if plain:
-        p = measured.problem
-        measured = measured.take(~measured.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
-        if not len(measured):
-            raise GemmsimError(f"--plain leaves none of the {len(p)} rows: all spill, or N or K is no multiple of 16")
+        measured = _plain(measured)
     extra = joined([read_measured(f, **said) for f in fit_with]) if fit_with else None
-    found = (
-        _held_out(measured, by, extra, seeds, no_facts, sample)
-        if by or sample
-        else _shipped(measured, calibration, no_facts)
-    )
+    if by or sample:
+        settings = {"by": by, "sample": sample, "fit_with": extra, "seeds": seeds}
+        found = _held_out(measured, facts=not no_facts, without=free, **settings)
+    else:
+        found = _shipped(measured, calibration, not no_facts, free)
     table = [{"slice": name, **_within(_rounded(e.columns()))} for name, e in found.items()]
     emit(table, COLUMNS, format, out)
     if format == "table" and not out:
-        noise = NOISE_FLOOR.get(measured.problem.dtype)
-        what = "tile parameters alone" if no_facts else "with compiler facts"
-        click.echo(
-            f"\n{measured.gpu.name}, {measured.config.family} {measured.problem.dtype}, {measured.l2}, {what}.",
-            nl=False,
-        )
-        click.echo(
-            f" Noise floor: {noise:.1%} from machine to machine; a regret inside it counts as 0." if noise else ""
-        )
+        click.echo(_footnote(measured, no_facts))
+
+
+def _plain(measured: Any) -> Any:
+    """The rows without spills and with aligned row strides."""
+    from gemmsim.validate import ALIGNED
+
+    p = measured.problem
+    kept = measured.take(~measured.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
+    if not len(kept):
+        raise GemmsimError(f"--plain leaves none of the {len(p)} rows: all spill, or N or K is no multiple of 16")
+    return kept
+
+
+def _footnote(measured: Any, no_facts: bool) -> str:
+    """What the rows are, what was known of them, and the noise below which nothing can be said."""
+    dtype = measured.problem.dtype
+    known = "tile parameters alone" if no_facts else "with compiler facts"
+    text = f"\n{measured.gpu.name}, {measured.config.family} {dtype}, {measured.l2}, {known}."
+    noise = NOISE_FLOOR.get(dtype)
+    if noise:
+        text += f" Noise floor: {noise:.1%} from machine to machine; a regret inside it counts as 0."
+    return text
 
 
 def _split(text: str | None) -> tuple[str, ...]:
@@ -125,16 +137,15 @@ def _split(text: str | None) -> tuple[str, ...]:
     return parts
 
 
-def _shipped(measured: Any, calibration: str, no_facts: bool) -> Any:
+def _shipped(measured: Any, calibration: str, facts: bool, without: frozenset[str]) -> Any:
     from gemmsim.model.calibration import find
     from gemmsim.validate import score
 
-    return score(
-        measured, find(measured.gpu, measured.config.family, calibration, measured.problem.dtype), facts=not no_facts
-    )
+    fit = find(measured.gpu, measured.config.family, calibration, measured.problem.dtype)
+    return score(measured, fit, facts=facts, without=without)
 
 
-def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_facts: bool, sample: int | None) -> Any:
+def _held_out(measured: Any, **settings: Any) -> Any:
     from gemmsim.validate import held_out
 
     def progress(steps: Iterable[int]) -> Iterable[int]:
@@ -144,10 +155,8 @@ def _held_out(measured: Any, by: tuple[str, ...], extra: Any, seeds: int, no_fac
         with click.progressbar(list(steps), label="fitting", file=sys.stderr) as bar:
             yield from bar
 
-    return held_out(
-        measured, seeds=seeds, by=by, fit_with=extra, facts=not no_facts, sample=sample,
-        intervals=0 if sample else INTERVAL_SPLITS, progress=progress,
-    )  # fmt: skip
+    splits = 0 if settings["sample"] else INTERVAL_SPLITS
+    return held_out(measured, intervals=splits, progress=progress, **settings)
 
 
 def _within(columns: dict[str, Any]) -> dict[str, Any]:
