@@ -17,7 +17,7 @@ def shared_clk(x: Case) -> FloatArray:
 
     reads + write cost x writes, in wavefronts of 128 B at smem_bytes_per_clk, + sectors x sector_clk.
     The counts agree with the wavefront counters of 21 register-tile launches to 2 %; the cost of a write is fitted.
-    Without the term Triton rows drawn from the whole space are off by 12.2 instead of 9.4 % (`validate --without shared`).
+    Without it Triton rows drawn from the whole space are off by 12.2 instead of 9.4 % (`validate --without shared`).
     """
     t, c = x.traits, x.c
     write = np.where(t.through_registers, c["register_write"], c["async_write"])
