@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
+import io
+import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gemmsim import GemmsimError, predict
 from gemmsim.cli import main
+from gemmsim.model.demand import TERMS
+from gemmsim.paths import data_folder
 
 G = ("--gpu", "h200_sxm")
 ONE = ("predict", "64", "64", "64", *G)
@@ -63,7 +72,62 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--tile", "256x256x256_w4s4"): (
         "256x256x256_w4s4g8", "smem_capacity", "1048576 B", "limit 232448", "nearest that fit",
     ),
+    (*ONE, "--epilogue", "bias,tanh"): ("--epilogue", "'tanh'", "gelu"),
+    (*ONE, "--epilogue", "bias,"): ("--epilogue", "''"),
+    (*ONE, "--layout", "XY"): ("--layout", "'XY'", "NN, NT, TN, TT"),
+    (*ONE, "--dtype-b", "int4"): ("--dtype-b", "'int4'", "int8"),
+    (*ONE, "--dtype-b", "fp32"): ("dtype_b = fp32", "narrower"),
+    (*ONE, "--batch-size", "0"): ("--batch-size", "'0'"),
+    (*ONE, "--batch-size", "many"): ("--batch-size", "'many'"),
+    (*ONE, "--family", "register_tile", "--layout", "TN"): ("register_tile", "TN", "NN"),
+    (*ONE, "--family", "naive", "--beta"): ("naive", "beta"),
+    (*ONE, *(x for term in TERMS for x in ("--without", term))): ("without math", "nothing is left"),
+    (*ONE, "--calibration", "DATE"): ("date.yaml", "month"),
+    (*ONE, "--calibration", "TWICE"): ("twice.yaml:2", "'family' is there twice"),
+    (*ONE, "--out", ""): ("--out is ''",),
+    (*ONE[:-1], "a\nb"): ("unknown GPU 'a\\nb'",),
+    ("predict", "64", "64", "64", "--gpu", "t4"): ("t4", "bf16", "fp16"),
+    ("predict", "64", "64", "64", "--gpu", "h200_sxm:9g.1gb"): ("'9g.1gb'", "h200_sxm", "1g.18gb"),
+    ("predict", "64", "64", "64", "--gpu", "t4:1g.5gb"): ("t4", "'1g.5gb'"),
+    ("predict", "64", "64", "64", "--gpu", "h200_sxm:1g.18gb", "--num-sms", "17"): ("17", "16", "h200_sxm:1g.18gb"),
+    ("occupancy", *G, "--blocks", "0"): ("--blocks", "'0'"),
+    ("occupancy", *G, "--blocks", "33"): ("33 blocks", "at most 32"),
+    ("occupancy", *G, "--blocks", "2", "--regs", "64"): ("--regs 64", "--blocks"),
+    ("occupancy", "--blocks", "2"): ("--gpu", "missing"),
+    ("occupancy", *G, "--threads", "64"): ("--regs", "missing"),
+    ("occupancy", *G, "--threads", "x", "--regs", "32"): ("--threads", "'x'", "whole number"),
+    ("occupancy", *G, "--threads", "-5", "--regs", "32"): ("--threads", "'-5'", "whole number"),
+    ("specs", "show", "h100"): ("'h100'", "h100_nvl"),
+    ("specs", "compare", "h200_sxm"): ("h200_sxm", "two GPUs"),
+    ("specs", "compare", "h200_sxm", "t4", "--chart", "x.pdf"): ("--chart x.pdf", ".html, .svg or .png"),
+    ("specs", "compare", "h200_sxm", "t4", "--chart", "no/x.svg"): ("--chart no/x.svg", "'no'"),
+    ("specs", "compare", "h200_sxm", "t4", "--chart", "x.svg", "--out", "./x.svg"): ("x.svg", "one file"),
+    ("validate", "--rows", "none.csv"): ("none.csv", "No such file"),
+    ("validate", "--rows", "ROWS", "--sample", "0"): ("--sample", "0"),
+    ("validate", "--rows", "ROWS", "--sample", "330"): ("330 of 330", "fewer"),
+    ("validate", "--rows", "ROWS", "--sample", "12"): ("12 rows of 330", "need 21"),
+    ("validate", "--rows", "ROWS", "--sample", "9", "--split", "config"): ("--sample 9", "--split config"),
+    ("validate", "--rows", "ROWS", "--split", "rows"): ("--split", "'rows'", "config, shape"),
+    ("validate", "--rows", "ROWS", "--fit-with", "ROWS"): ("--fit-with", "--split"),
+    ("validate", "--rows", "ROWS", "--dtype", "bf16"): ("dtype", "fp32", "bf16"),
+    ("validate", "--rows", "ROWS", "--rows", "OTHER"): ("naive", "smem_tile", "not mixed"),
+    ("calibrate", "--rows", "in.csv", *G): ("in.csv", "no column family"),
+    ("calibrate", "--rows", "ROWS", "--seeds", "101"): ("--seeds", "'101'"),
+    ("calibrate", "--rows", "ROWS", "--gpu", "t4"): ("h200_sxm", "--gpu says t4"),
+    ("calibrate", "--rows", "ROWS", "--out", "no/x.yaml"): ("--out no/x.yaml", "'no'"),
+    ("calibrate", "--rows", "ROWS", "--seeds", "0", "--kernel", "none.cu"): ("none.cu", "No such file"),
+    ("study", "run", "nope"): ("'nope'", "llama2_7b"),
+    ("study", "run", "llama2_7b", "--gpus", "h200_sxm,h200_sxm"): ("--gpus[1]", "twice"),
+    ("study", "run", "llama2_7b", "--gpus", "t4"): ("--gpus[0]", "t4", "bf16"),
+    ("study", "run", "llama2_7b", "--out", "no/way/x"): ("--out no/way/x", "'no/way'"),
+    ("study", "run", "llama2_7b", "--out", ""): ("--out is ''",),
     (*ONE, "-p", "num_warps=3"): ("128x128x64_w3s3g8", "power of two", "nearest that fit: 128x128x64_w4s3g8"),
+}  # fmt: skip
+RECORDED = data_folder("studies") / "h200"
+#: file that a word of a command line above stands for
+FILES = {
+    "TEXT": "not_yaml.yaml", "DATE": "date.yaml", "TWICE": "twice.yaml",
+    "ROWS": str(RECORDED / "naive_fp32.csv.gz"), "OTHER": str(RECORDED / "smem_tile_fp32.csv.gz"),
 }  # fmt: skip
 HEAD, ROW = "m,n,k,bm,bn,bk,num_warps", "64,64,64,128,128,64,8"
 #: a batch's text -> what the sentence must hold
@@ -89,6 +153,19 @@ BATCHES: dict[bytes, tuple[str, ...]] = {
     f"{HEAD},l2\n{ROW},hot\n".encode(): ("row 1 (line 2), column l2", "'hot'"),
     f"{HEAD},regs\n{ROW},many\n".encode(): ("column regs", "'many'"),
     f"{HEAD},spill_bytes\n{ROW},-4\n".encode(): ("column spill_bytes", "'-4'"),
+    f"{HEAD},regs\n{ROW},0\n".encode(): ("column regs", "'0'"),
+    f"{HEAD},regs\n{ROW},12.5\n".encode(): ("column regs", "'12.5'"),
+    f"{HEAD},smem_bytes\n{ROW},inf\n".encode(): ("column smem_bytes", "'inf'"),
+    f"{HEAD},smem_bytes\n{ROW},1e300\n".encode(): ("column smem_bytes", "'1e300'"),
+    f"{HEAD},gpu\n{ROW},a\0.yaml\n".encode(): ("a\\x00.yaml", "null byte"),
+    f"{HEAD},gpu\n{ROW},t4\n".encode(): ("--dtype is 'bf16'", "row 1 (line 2), column gpu", "fp16"),
+    f"{HEAD},layout\n{ROW},XY\n".encode(): ("row 1 (line 2), column layout", "'XY'"),
+    f"{HEAD},batch\n{ROW},0\n".encode(): ("row 1 (line 2), column batch", "'0'"),
+    f"{HEAD},beta\n{ROW},2\n".encode(): ("row 1 (line 2), column beta", "'2'"),
+    f"{HEAD},epilogue\n{ROW},tanh\n".encode(): ("row 1 (line 2), column epilogue", "'tanh'"),
+    f"{HEAD},dtype_b\n{ROW},fp32\n".encode(): ("row 1 (line 2)", "dtype_b = fp32"),
+    f'{HEAD},note\n{ROW},"a\n'.encode(): ("line 2", "broken cell"),
+    f"{HEAD},in_time_s,in_time_s\n{ROW},1,2\n".encode(): ("'in_time_s'", "twice"),
 }
 
 
@@ -98,6 +175,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in.csv").write_text(f"{HEAD}\n{ROW}\n")
     (tmp_path / "FAMILY").write_text("family: register_tile\n")
     (tmp_path / "not_yaml.yaml").write_text("{")
+    (tmp_path / "date.yaml").write_text("family: triton\nday: 2026-13-45\n")
+    (tmp_path / "twice.yaml").write_text("family: triton\nfamily: triton\n")
 
 
 def refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -118,7 +197,7 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], name
 @pytest.mark.parametrize("arguments", LINES, ids=lambda a: " ".join(a)[:60])
 def test_a_wrong_command_line(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
     names = LINES[arguments]
-    refused(capsys, tuple({"TEXT": "not_yaml.yaml"}.get(a, a) for a in arguments), names)
+    refused(capsys, tuple(FILES.get(a, a) for a in arguments), names)
 
 
 @pytest.mark.parametrize("text", BATCHES, ids=lambda t: repr(t)[2:60])
@@ -136,3 +215,141 @@ def test_a_batch_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_output_folder_that_is_not_there_is_refused_before_work(capsys: pytest.CaptureFixture[str]) -> None:
     refused(capsys, ("predict", "--batch", "none.csv", *G, "--out", "no/out.csv"), ("--out no/out.csv", "'no'"))
     refused(capsys, ("rank", "64", "64", "64", *G, "--out", "."), ("--out .", "folder"))
+
+
+# ------------------------------------------------------------------------------------------------ files that fail
+
+WRITERS: dict[str, tuple[str, ...]] = {
+    "predict": (*ONE, "--out", "out.txt"),
+    "rank": ("rank", "64", "64", "64", *G, "--out", "out.txt"),
+    "batch": ("predict", "--batch", "in.csv", *G, "--out", "out.csv"),
+    "batch.gz": ("predict", "--batch", "in.csv", *G, "--out", "out.csv.gz"),
+    "chart": ("specs", "compare", "h200_sxm", "t4", "--chart", "out.svg"),
+    "calibrate": ("calibrate", "--rows", FILES["ROWS"], "--seeds", "0", "--out", "out.yaml"),
+}
+
+
+def failing(error: BaseException) -> Any:
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_a_disk_that_is_full_or_read_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, writer: str, code: int
+) -> None:
+    """At the last step: all is written, and the file cannot take its name."""
+    monkeypatch.setattr(os, "replace", failing(OSError(code, os.strerror(code))))
+    refused(capsys, WRITERS[writer], ("out.", "cannot be written", os.strerror(code)))
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_disk_that_is_full_while_a_file_is_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    opened = open
+
+    def full(name: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        return io.BufferedWriter(Full(name, "xb")) if "x" in mode else opened(name, mode, *arguments, **options)
+
+    monkeypatch.setattr("builtins.open", full)
+    refused(capsys, WRITERS[writer], ("out.", "No space left"))
+
+
+def test_a_full_disk_under_a_study(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "replace", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    with pytest.raises(SystemExit) as caught:
+        main(["study", "run", "llama2_7b", "--gpus", "h200_sxm", "--out", "page"])
+    err = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert err.startswith("gemmsim: page/picks.csv: cannot be written: No space")
+    assert not list(Path("page").iterdir())
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_an_interrupt_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    before = sorted(Path().iterdir())
+    monkeypatch.setattr(os, "replace", failing(KeyboardInterrupt()))
+    with pytest.raises(SystemExit) as caught:
+        main(list(WRITERS[writer]))
+    assert caught.value.code == 130
+    assert not capsys.readouterr().err.strip()
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_file_that_is_there_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out.txt").write_text("before")
+    monkeypatch.setattr(os, "replace", failing(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(SystemExit):
+        main(list(WRITERS["predict"]))
+    assert Path("out.txt").read_text() == "before"
+
+
+@pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(), 0), (OSError(errno.ENOSPC, "No space left"), 2)])
+def test_a_reader_that_leaves_and_a_full_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: OSError, code: int
+) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise error
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(SystemExit) as caught:
+        main(["specs", "list"])
+    sys.stdout.close()
+    assert caught.value.code == code
+    assert capsys.readouterr().err == ("gemmsim: standard output: No space left\n" if code else "")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(b"", "found an empty file"), (b"no gzip", "expected gzip"), (gzip.compress(b"m,n\n1,2\n")[:-6], "complete gzip")],
+)
+def test_a_gzip_that_is_none(capsys: pytest.CaptureFixture[str], data: bytes, says: str) -> None:
+    Path("in.csv.gz").write_bytes(data)
+    refused(capsys, ("predict", "--batch", "in.csv.gz", *G), ("in.csv.gz", says))
+
+
+# ------------------------------------------------------------------------------------------------ from Python
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"facts": {"regs_per_thread": -5}}, "fact regs_per_thread = -5: expected whole numbers from 1"),
+        ({"facts": {"regs_per_thread": 0}}, "fact regs_per_thread = 0"),
+        ({"facts": {"spill_bytes": [-1.0]}}, "fact spill_bytes = -1: expected whole numbers from 0"),
+        ({"facts": {"smem_bytes": 1e300}}, r"fact smem_bytes = 1e\+300"),
+        ({"facts": {"smem_bytes": float("inf")}}, "fact smem_bytes = inf"),
+        ({"facts": {"smem_bytes": "much"}}, "fact smem_bytes = 'much'"),
+        ({"facts": {"smem_bytes": [1, 2]}}, "fact smem_bytes has 2 values"),
+        ({"facts": {"registers": 1}}, "unknown compiler fact 'registers'"),
+        ({"m": []}, "M has the shape"),
+        ({"m": [[64, 64]]}, "M has the shape"),
+        ({"m": [64, 64], "n": [64, 64, 64]}, "M, N and K hold 2, 3, 1 values"),
+        ({"config": {"bm": []}}, "bm has the shape"),
+        ({"config": {"bm": "x"}}, "bm = 'x'"),
+        ({"num_sms": 1.5}, "num_sms = 1.5"),
+        ({"num_sms": "3"}, "num_sms = 3"),
+        ({"family": None}, "unknown family None"),
+        ({"l2": None}, "unknown L2 condition None"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(GemmsimError, match=says):
+        predict(**({"m": 64, "n": 64, "k": 64, "gpu": "h200_sxm"} | given))
+
+
+def test_unknown_facts_are_nan_and_one_fact_stands_for_all_rows() -> None:
+    p = predict([64, 128], 64, 64, gpu="h200_sxm", facts={"regs_per_thread": [float("nan"), 100], "spill_bytes": 8})
+    assert p.launch.regs_per_thread[1] == 100
+    assert p.launch.spill_bytes.tolist() == [8, 8]
