@@ -22,6 +22,7 @@ from gemmsim.model.coefficients import COEFFICIENTS, complete
 from gemmsim.model.demand import Case
 from gemmsim.model.intervals import Spread, classify, spread_of
 from gemmsim.model.occupancy import blocks_per_sm
+from gemmsim.model.predict import check_time
 from gemmsim.problem import FloatArray, IntArray
 
 PRIOR_WEIGHT = 0.1
@@ -82,7 +83,7 @@ def fit(
 ) -> Fit:
     """Coefficients of the rows' family; of: all rows, where these are a part of them; free: terms that cost nothing.
 
-    Raises GemmsimError if there are too few rows for the free coefficients.
+    Raises GemmsimError if there are too few rows for the free coefficients, or nothing is left that takes time.
     """
     from scipy.optimize import least_squares
 
@@ -97,6 +98,7 @@ def fit(
         )
     start, low, high = (np.log([getattr(priors[n], which) for n in names]) for which in ("value", "low", "high"))
     width, target, model = (high - low) / 4, np.log(rows.time_s), Model(rows, free)
+    check_time(model.time_s(dict(zip(names, np.exp(start), strict=True))), sorted(free))
 
     def residuals(x: FloatArray) -> FloatArray:
         predicted = model.time_s(dict(zip(names, np.exp(x), strict=True)))

@@ -95,7 +95,7 @@ def explain(
     }  # fmt: skip
     p = predict(m, n, k, gpu=gpu, config=config, num_sms=num_sms, terms=True, **asked)
     check_feasible(p)
-    check_time(p, asked["without"])
+    check_time(p.time_s, asked["without"])
     changes = _changes(p, asked)
     best = changes[0] if changes and changes[0].gain_share > WORTH else None
     return Explanation(p, config_key(p.config.row(0)), _terms(p), tuple(_sentences(p)), changes, best, _advice(best))

@@ -99,7 +99,7 @@ def rank(
     }  # fmt: skip
     spaces = [predict(m, n, k, family=name, config=families.space(name), **asked) for name in names]
     for space in spaces:
-        check_time(space, asked["without"])
+        check_time(space.time_s, asked["without"])
     refused = _refused(spaces)
     entries = _best(m, n, k, spaces, asked, top)
     if not entries:

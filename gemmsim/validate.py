@@ -12,7 +12,7 @@ from gemmsim.calibrate import Index, Model, drawn, enough, fit, halves, spread
 from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.measured import Measured, joined
 from gemmsim.model.calibration import Calibration
-from gemmsim.model.predict import predict
+from gemmsim.model.predict import check_time, predict
 from gemmsim.problem import FloatArray, IntArray
 
 #: elements that a row stride must be a multiple of for whole 16-byte accesses in every family
@@ -180,6 +180,7 @@ def score(
         calibrated=calibration,
         without=without,
     )
+    check_time(p.time_s, sorted(without))
     low, high = p.interval_s
     pooled = _Pool(rows)
     pooled.add(np.arange(len(rows)), p.time_s, low, high, 0)

@@ -151,7 +151,7 @@ def _group(
             m, n, k, gpu=chip, dtype=form, family=family, config=config, facts=facts, l2=l2, without=options.without,
             calibrated=options.calibration, num_sms=options.num_sms, terms=True,
         )  # fmt: skip
-        check_time(found, options.without)
+        check_time(found.time_s, options.without)
         return found
 
 

@@ -82,7 +82,7 @@ def command(
         from gemmsim.explanation import check_feasible
 
         check_feasible(p)
-    check_time(p, effects)
+    check_time(p.time_s, effects)
     if format in (None, "table"):
         send("".join(f"{title:19}  {text}\n" for title, text in _lines(p, effects)), out)
     else:

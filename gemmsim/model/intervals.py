@@ -37,10 +37,13 @@ class Spread:
     tile: Mapping[str, tuple[float, float]]
 
     def factors(self, kind: IntArray, known: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        """Low and high factor of each row: its class, and whether compiler facts were known."""
+        """Low and high factor of each row: its class, and whether compiler facts were known.
+
+        1 always lies between them, also where more than nine in ten of the fitted rows were off to one side.
+        """
         tables = [[side[name] for name in CLASSES] for side in (self.tile, self.facts)]
         found = np.asarray(tables, np.float64)[known.astype(np.int64), kind]
-        return found[..., 0], found[..., 1]
+        return np.minimum(found[..., 0], 1), np.maximum(found[..., 1], 1)
 
 
 def classify(x: Case, d: Demand) -> IntArray:

@@ -106,8 +106,7 @@ class Prediction:
         """
         low, high = self.calibration.spread.factors(self.kind, self.launch.from_facts)
         further = np.where(self.extrapolated, EXTRAPOLATED, 1.0)
-        low, high = np.minimum(low, 1) ** further, np.maximum(high, 1) ** further
-        return np.asarray(self.time_s * low), np.asarray(self.time_s * high)
+        return np.asarray(self.time_s * low**further), np.asarray(self.time_s * high**further)
 
     @property
     def extrapolated(self) -> npt.NDArray[np.bool_]:
@@ -172,9 +171,9 @@ def _chip(gpu: str | Gpu, num_sms: int | None) -> Gpu:
     return replace(chip, sm_count=int(num_sms))
 
 
-def check_time(p: Prediction, without: Iterable[str]) -> None:
+def check_time(time_s: FloatArray, without: Iterable[str]) -> None:
     """Raise GemmsimError if a row takes no time at all, since all that would take it is left out."""
-    if (p.time_s == 0).any():
+    if (time_s == 0).any():
         raise GemmsimError(f"without {', '.join(without)} nothing is left that takes time: expected fewer of them")
 
 

@@ -18,6 +18,7 @@ from gemmsim.model.demand import TERMS
 from gemmsim.paths import data_folder
 
 G = ("--gpu", "h200_sxm")
+FREE = tuple(x for term in TERMS for x in ("--without", term))
 ONE = ("predict", "64", "64", "64", *G)
 #: arguments -> what the sentence must hold: the value found and its place
 LINES: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -81,7 +82,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--batch-size", "many"): ("--batch-size", "'many'"),
     (*ONE, "--family", "register_tile", "--layout", "TN"): ("register_tile", "TN", "NN"),
     (*ONE, "--family", "naive", "--beta"): ("naive", "beta"),
-    (*ONE, *(x for term in TERMS for x in ("--without", term))): ("without math", "nothing is left"),
+    (*ONE, *FREE): ("without math", "nothing is left"),
     (*ONE, "--calibration", "DATE"): ("date.yaml", "month"),
     (*ONE, "--calibration", "TWICE"): ("twice.yaml:2", "'family' is there twice"),
     (*ONE, "--out", ""): ("--out is ''",),
@@ -107,6 +108,8 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("validate", "--rows", "ROWS", "--sample", "330"): ("330 of 330", "fewer"),
     ("validate", "--rows", "ROWS", "--sample", "12"): ("12 rows of 330", "need 21"),
     ("validate", "--rows", "ROWS", "--sample", "9", "--split", "config"): ("--sample 9", "--split config"),
+    ("validate", "--rows", "ROWS", *FREE): ("without", "math", "nothing is left"),
+    ("validate", "--rows", "ROWS", "--split", "config", *FREE): ("without", "math", "nothing is left"),
     ("validate", "--rows", "ROWS", "--split", "rows"): ("--split", "'rows'", "config, shape"),
     ("validate", "--rows", "ROWS", "--fit-with", "ROWS"): ("--fit-with", "--split"),
     ("validate", "--rows", "ROWS", "--dtype", "bf16"): ("dtype", "fp32", "bf16"),

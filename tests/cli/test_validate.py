@@ -62,6 +62,16 @@ def test_a_split_scores_rows_that_were_not_fitted(capsys: pytest.CaptureFixture[
     assert found["all"]["mape_pct"] < 8
 
 
+def test_a_sample_is_fitted_and_all_others_are_scored(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--rows", REGISTER, "--sample", 100, "--seeds", 2, "--format", "json")
+    assert (code, err) == (0, "")
+    found = {row["slice"]: row for row in json.loads(out)}
+    assert found["all"]["rows"] == 2 * (1170 - 100)
+    few = run(capsys, "--rows", REGISTER, "--sample", 30, "--seeds", 2, "--format", "json")[1]
+    assert json.loads(few)[0]["rows"] == 2 * (1170 - 30)
+    assert json.loads(few)[0]["mape_pct"] > found["all"]["mape_pct"]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -599,7 +599,8 @@ def test_validate(data: st.DataObject) -> None:
     draw = data.draw
     measured(draw, draw(st.sampled_from([1, 2, 9])))
     arguments = ["validate", "--rows", "rows.csv", "--format", "json"]
-    arguments += draw(st.sampled_from([[], [], ["--no-facts"], ["--plain"], ["--calibration", "none"], ["--gpu", "t4"],
+    arguments += draw(st.sampled_from([[], [], ["--no-facts"], ["--plain"], ["--without", "dram"],
+        ["--calibration", "none"], ["--gpu", "t4"],
         ["--split", "shape"], ["--sample", "3"], ["--split", ""], ["--seeds", "0"], ["--fit-with", "rows.csv"],
         ["--rows", "rows.csv"], ["--split", "config", "--fit-with", "rows.csv", "--seeds", "1"]]))  # fmt: skip
     found = run(arguments)
