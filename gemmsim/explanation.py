@@ -16,7 +16,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
 from gemmsim.model.demand import TERMS
 from gemmsim.model.predict import Prediction, check_time, predict
-from gemmsim.problem import MAX_DIMENSION, FloatArray, Form
+from gemmsim.problem import MAX_DIMENSION, FloatArray, Form, Gemm
 
 #: a change that gains less is not worth naming
 WORTH = 0.01
@@ -122,9 +122,9 @@ def _changes(p: Prediction, asked: Mapping[str, Any]) -> tuple[Change, ...]:
         whats.append(f"{name} {value} instead of {base[name]}")
         sizes.append((m, n, k))
         configs.append(base | {name: value})
-    for what, padded in _paddings(n, k):
+    for what, padded in _paddings(p.problem):
         whats.append(what)
-        sizes.append((m, *padded))
+        sizes.append(padded)
         configs.append(base)
     config = {name: np.asarray([c[name] for c in configs]) for name in base}
     q = predict(*np.asarray(sizes).T, gpu=p.gpu, config=config, **asked)
@@ -141,14 +141,23 @@ def _neighbours(family: str, base: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(p.name, value) for p in parameters for value in p.choices if value != base[p.name]]
 
 
-def _paddings(n: int, k: int) -> list[tuple[str, tuple[int, int]]]:
-    """Row strides padded to PAD elements: N, K, or both, where they are not."""
-    up_n, up_k = -(-n // PAD) * PAD, -(-k // PAD) * PAD
-    pad_n, pad_k = f"N padded from {n} to {up_n}", f"K padded from {k} to {up_k}"
-    found = [(pad_n, (up_n, k))] if up_n > n else []
-    found += [(pad_k, (n, up_k))] if up_k > k else []
-    found += [(f"{pad_n} and {pad_k}", (up_n, up_k))] if len(found) == 2 else []
-    return [(what, sizes) for what, sizes in found if max(sizes) <= MAX_DIMENSION]
+def _strides(problem: Gemm) -> dict[str, int]:
+    """Dimensions that are row strides of B and A in memory, which their layout says, with their sizes."""
+    a, b = "M" if problem.layout[0] == "T" else "K", "K" if problem.layout[1] == "T" else "N"
+    return {b: int(problem.b_stride[0]), a: int(problem.a_stride[0])}
+
+
+def _paddings(problem: Gemm) -> list[tuple[str, tuple[int, int, int]]]:
+    """Row strides padded to PAD elements, one or both, where they are not: what is padded, and M, N, K."""
+    sizes = {"M": int(problem.m[0]), "N": int(problem.n[0]), "K": int(problem.k[0])}
+    up = {name: -(-size // PAD) * PAD for name, size in _strides(problem).items() if size % PAD}
+    chosen = [*([name] for name in up), *([list(up)] if len(up) == 2 else [])]
+    found = []
+    for names in chosen:
+        what = " and ".join(f"{name} padded from {sizes[name]} to {up[name]}" for name in names)
+        m, n, k = (sizes | {name: up[name] for name in names}).values()
+        found.append((what, (m, n, k)))
+    return [(what, padded) for what, padded in found if max(padded) <= MAX_DIMENSION]
 
 
 def _sentences(p: Prediction) -> Iterable[str]:
@@ -209,10 +218,10 @@ def _edge(p: Prediction) -> str:
 
 
 def _alignment(p: Prediction) -> str:
-    sizes = {"N": int(p.problem.n[0]), "K": int(p.problem.k[0])}
-    odd = [f"{name} = {size}" for name, size in sizes.items() if size % PAD]
+    strides = _strides(p.problem)
+    odd = [f"{name} = {size}" for name, size in strides.items() if size % PAD]
     if not odd:
-        return f"N and K are multiples of {PAD}"
+        return f"{' and '.join(strides)} {'are multiples' if len(strides) > 1 else 'is a multiple'} of {PAD}"
     return f"{' and '.join(odd)} {'is' if len(odd) == 1 else 'are'} no multiple of {PAD}"
 
 

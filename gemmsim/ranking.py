@@ -34,6 +34,8 @@ class Entry:
     config: Mapping[str, int]
     share: float
     time_s: float
+    time_lo_s: float
+    time_hi_s: float
     tflops: float
     bound_by: str
     blocks_per_sm: int
@@ -171,6 +173,7 @@ def _entries(p: Prediction, places: Sequence[int], tied: Sequence[bool], best_s:
     """One entry a row of a prediction with terms."""
     numbers = ("time_s", "tflops", "waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")
     columns = {name: getattr(p, name).tolist() for name in numbers}
+    columns |= {"time_lo_s": p.interval_s[0].tolist(), "time_hi_s": p.interval_s[1].tolist()}
     bounds, limiters, outside, launch = p.bound_by, p.limited_by_names, p.extrapolated, p.launch
     for i in range(len(p)):
         config = p.config.row(i)

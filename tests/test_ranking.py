@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmsim import explain, families, predict, rank, ranking
+from gemmsim import Form, explain, families, predict, rank, ranking
 from gemmsim.errors import GemmsimError
 from gemmsim.explanation import nearest
 from gemmsim.model.demand import TERMS
+from gemmsim.paths import data_folder
 
 ONE_BLOCK = {"bm": 128, "bn": 128, "bk": 64, "num_warps": 8, "num_stages": 5, "group_m": 8}
 CASES = [(family, families.family(family).DTYPES[0]) for family in families.FAMILIES]
@@ -142,3 +143,27 @@ def test_what_cannot_launch_names_the_nearest_that_can() -> None:
     near = nearest(predict(4096, 4096, 4096, gpu="h200_sxm", config=config), count=5)
     columns = {name: np.asarray([c[name] for c in near]) for name in near[0]}
     assert predict(4096, 4096, 4096, gpu="h200_sxm", config=columns).feasible.all()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "layout", "odd"),
+    [((4097, 4096, 4096), "TN", "M"), ((4096, 4096, 4097), "TN", ""), ((4096, 4097, 4096), "NT", ""),
+     ((4096, 4096, 4097), "NT", "K"), ((4096, 4097, 4096), "NN", "N")],
+)  # fmt: skip
+def test_alignment_is_that_of_the_layouts_row_strides(sizes: tuple[int, int, int], layout: str, odd: str) -> None:
+    found = explain(*sizes, gpu="h200_sxm", dtype=Form("bf16", layout=layout))
+    sentence = next(s for s in found.sentences if s.startswith("alignment"))
+    assert (f"{odd} = 4097 is no multiple of 16: costs" in sentence) == bool(odd)
+    assert ("costs nothing" in sentence) == (not odd)
+    assert not odd or (found.best and found.best.what == f"{odd} padded from 4097 to 4112")
+
+
+def test_a_calibration_of_another_gpu_is_extrapolated() -> None:
+    fitted = str(data_folder("hwspecs") / "calibration" / "h200_sxm.triton.yaml")
+    for gpu, elsewhere in (("h200_sxm", False), ("h200_sxm:7g.141gb", False), ("h100_sxm", True)):
+        assert predict(4096, 4096, 4096, gpu=gpu, calibrated=fitted).extrapolated[0] == elsewhere
+
+
+def test_every_entry_has_its_interval() -> None:
+    for entry in rank(4096, 4096, 4096, gpu="h200_sxm", top=3).entries:
+        assert entry.time_lo_s < entry.time_s < entry.time_hi_s

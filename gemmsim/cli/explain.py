@@ -74,10 +74,12 @@ def command(
 
 def _document(found: Explanation) -> dict[str, Any]:
     p = found.prediction
+    low, high = (float(end[0]) for end in p.interval_s)
     return {
         "m": int(p.problem.m[0]), "n": int(p.problem.n[0]), "k": int(p.problem.k[0]), "dtype": p.problem.dtype,
         "gpu": p.gpu.name, "sm_count": p.gpu.sm_count, "l2": p.l2, "family": p.config.family, "key": found.key,
-        "config": p.config.row(0), "time_s": float(p.time_s[0]), "tflops": float(p.tflops[0]),
+        "config": p.config.row(0), "time_s": float(p.time_s[0]), "time_lo_s": low, "time_hi_s": high,
+        "tflops": float(p.tflops[0]),
         "bound_by": p.bound_by[0], "terms": {t.name: asdict(t) for t in found.terms},
         "sentences": list(found.sentences), "changes": [asdict(c) for c in found.changes],
         "best": asdict(found.best) if found.best else None, "advice": found.advice,

@@ -28,10 +28,22 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(click.Command):
-    """A command to which `-5` is a wrong number, not an unknown option."""
+    """A command to which `-5` is a wrong number, not an unknown option; its help ends with what -p, --without take."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **{"context_settings": _HELP, **settings})
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each family's parameters with their defaults, and the effects, below the options that name them."""
+        options = {option.name for option in self.params}
+        if "parameters" in options:
+            with formatter.section("Parameters for -p and their defaults"):
+                formatter.write_dl([(name, _defaults(name)) for name in families.FAMILIES])
+        if "without" in options:
+            from gemmsim.model.demand import TERMS
+
+            with formatter.section("Effects for --without"):
+                formatter.write_text(", ".join(TERMS))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse. Raises GemmsimError for a negative number where M, N or K stands."""
@@ -50,6 +62,10 @@ def whole(low: int, high: int) -> Callable[[click.Context, click.Parameter, str 
     return lambda ctx, option, text: number_option(option.opts[-1], text, low, high)
 
 
+def _defaults(family: str) -> str:
+    return " ".join(f"{p.name}={p.default}" for p in families.family(family).PARAMETERS)
+
+
 def problem_argument(command: _F) -> _F:
     """The argument M N K (parameter `mnk`)."""
     return click.argument("mnk", nargs=-1, metavar="M N K")(command)
@@ -61,7 +77,8 @@ def model_options(command: _F) -> _F:
         (
             click.option("--gpu", metavar="G", help="Name (h200_sxm), device string, or file (./mychip.yaml)."),
             click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]"),
-            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's]"),
+            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's "
+                "first; in rank all of them]"),
             click.option(
                 "--l2", metavar="C", help=f"What the L2 holds at the start: {', '.join(L2_CONDITIONS)}.  "
                 f"[default: {DEFAULT_L2}]",
@@ -228,7 +245,7 @@ def known_effects(without: Sequence[str]) -> tuple[str, ...]:
 
 def parameter_name(text: str) -> str:
     """The field's name of a parameter, from whichever is given."""
-    return PARAMETER_ALIASES.get(text.lower(), text)
+    return PARAMETER_ALIASES.get(text.lower(), text.lower())
 
 
 def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:

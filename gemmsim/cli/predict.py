@@ -91,6 +91,10 @@ def command(
 
 
 def _refuse_beside_batch(given: dict[str, str | None], batch: str) -> None:
+    if batch.isdigit():
+        raise GemmsimError(
+            f"--batch {batch}: expected the name of a CSV; so many equal problems are --batch-size {batch}"
+        )
     for option, value in given.items():
         if value:
             raise GemmsimError(f"{option} {value} is given with --batch: expected it as columns of {batch}")
@@ -232,7 +236,11 @@ def calibration_text(p: Prediction) -> str:
 
 
 def _outside(p: Prediction) -> Iterator[str]:
+    if p.problem.dtype not in p.calibration.dtypes:
+        yield f"dtype {p.problem.dtype}, fitted on {', '.join(p.calibration.dtypes)}"
     values = {name: int(getattr(p.problem, name)[0]) for name in "mnk"} | p.config.row(0)
+    if p.gpu.name.partition(":")[0] != p.calibration.gpu:
+        yield f"GPU {p.gpu.name}, fitted on {p.calibration.gpu}"
     for name, (low, high) in p.calibration.ranges.items():
         if name in values and not low <= values[name] <= high:
             yield f"{name} {values[name]}, fitted from {low:g} to {high:g}"

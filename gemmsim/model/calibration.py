@@ -28,6 +28,7 @@ class Calibration:
 
     name: str  # the file's name, or "uncalibrated"
     values: Mapping[str, float]
+    gpu: str = ""  # whose rows were fitted
     dtypes: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     spread: Spread = field(default_factory=uncalibrated)
@@ -94,7 +95,14 @@ def _load(path: Path, stamp: int, family_name: str) -> Calibration:
     if not isinstance(dtypes, list) or not all(d in DTYPE_BYTES for d in map(str, dtypes)):
         known = ", ".join(DTYPE_BYTES)
         raise GemmsimError(f"calibration {path}: dtypes is {dtypes!r:.60}, expected a list of dtype names, of {known}")
-    return Calibration(path.name, complete(values), tuple(dtypes), spans, _spread(document, path))
+    return Calibration(path.name, complete(values), _gpu(document, path), tuple(dtypes), spans, _spread(document, path))
+
+
+def _gpu(document: dict[str, Any], path: Path) -> str:
+    gpu = document.get("gpu")
+    if not isinstance(gpu, str) or not gpu:
+        raise GemmsimError(f"calibration {path}: gpu is {gpu!r:.40}, expected the name of the GPU it was fitted on")
+    return gpu
 
 
 def _spread(document: dict[str, Any], path: Path) -> Spread:

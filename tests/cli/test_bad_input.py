@@ -66,6 +66,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--no-facts"): ("--no-facts", "--batch"),
     ("predict", "--batch", "none.csv", *G): ("none.csv", "No such file"),
     ("predict", "--batch", ".", *G): (".", "Is a directory"),
+    (*ONE, "--batch", "8"): ("--batch 8", "--batch-size 8"),
     ("predict", "64", "64", "64", "--batch", "in.csv", *G): ("M N K 64 64 64", "--batch"),
     ("predict", "--batch", "in.csv", "--tile", "64x64x64", *G): ("--tile 64x64x64", "--batch"),
     ("predict", "--batch", "in.csv", "--format", "json", *G): ("--format json", "csv"),

@@ -60,3 +60,11 @@ def test_nothing_to_change(capsys: pytest.CaptureFixture[str]) -> None:
     free = [option for term in TERMS if term != "launch" for option in ("--without", term)]
     out = run(capsys, 4096, 4096, 4096, "--gpu", "h200_sxm", *free)
     assert "\nno single change gains more than 1 %\n" in out
+
+
+def test_help_lists_parameters_defaults_and_effects(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    out = capsys.readouterr().out
+    assert "triton         bm=128 bn=128 bk=64 num_warps=8 num_stages=3 group_m=8" in out
+    assert "math, shared, issue" in out

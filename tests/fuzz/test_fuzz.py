@@ -283,6 +283,7 @@ def test_rank(data: st.DataObject) -> None:
         times = [entry["time_s"] for entry in document["ranking"]]
         assert times == sorted(times)
         assert all(value >= 0 for value in numbers(document["ranking"]))
+        assert all(e["time_lo_s"] <= e["time_s"] <= e["time_hi_s"] for e in document["ranking"])
     elif found.code == 0:
         no_odd_number(found)
 
