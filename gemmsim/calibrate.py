@@ -158,14 +158,15 @@ def drawn(rows: Measured, seed: int, count: int) -> tuple[Index, Index]:
 def spread(rows: Measured, seeds: int) -> Spread:
     """How measured times scatter about predictions of rows not fitted on, by class, with facts and without."""
     sides = {"facts": Model(rows), "tile": Model(rows.without_facts())}
-    pools: dict[str, list[tuple[FloatArray, IntArray]]] = {side: [] for side in sides}
+    pools: dict[str, list[tuple[FloatArray, IntArray, IntArray]]] = {side: [] for side in sides}
+    shapes = rows.shapes
     kinds = {side: model.kinds() for side, model in sides.items()}
     for seed in range(seeds):
         fitted, scored = halves(rows, seed)
         values = fit(rows.take(fitted), of=rows).values
         for side, model in sides.items():
             ratio = rows.time_s / model.time_s(values)
-            pools[side].append((ratio[scored], kinds[side][scored]))
+            pools[side].append((ratio[scored], kinds[side][scored], shapes[scored]))
     found = {side: spread_of(*(np.concatenate(x) for x in zip(*pool, strict=True))) for side, pool in pools.items()}
     return Spread(found["facts"], found["tile"])
 
@@ -174,7 +175,7 @@ def _listed(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
     return {name: [round(low, 4), round(high, 4)] for name, (low, high) in table.items()}
 
 
-def document(rows: Measured, found: Fit, within: Spread, provenance: Mapping[str, object]) -> dict[str, object]:
+def document(rows: Measured, found: Fit, within: Spread | None, provenance: Mapping[str, object]) -> dict[str, object]:
     """What a calibration file holds: coefficients, the range of parameters they hold in, where they come from."""
     p, family = rows.problem, families.family(rows.config.family)
     columns = {"m": p.m, "n": p.n, "k": p.k, **rows.config.values}
@@ -192,7 +193,7 @@ def document(rows: Measured, found: Fit, within: Spread, provenance: Mapping[str
             **provenance,
         },
         "range": {name: [int(v.min()), int(v.max())] for name, v in columns.items()},
-        "intervals": {side: _listed(table) for side, table in (("facts", within.facts), ("tile", within.tile))},
+        **({"intervals": {"facts": _listed(within.facts), "tile": _listed(within.tile)}} if within else {}),
         "coefficients": dict(found.values),
     }
 

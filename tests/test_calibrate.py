@@ -37,7 +37,7 @@ def elsewhere(priors: dict[str, Prior]) -> dict[str, float]:
     ("family", "count", "certain"),
     [
         ("register_tile", 300, ("dram_latency", "barrier_clk", "chain_clk", "queue_noise", "spill_clk")),
-        ("triton", 300, ("arrival", "loop_slots", "operation_slots", "spill_clk", "shared_near", "memory_sharpness")),
+        ("triton", 300, ("arrival", "spill_clk", "shared_near", "memory_sharpness")),
     ],
 )
 def test_known_coefficients_are_found_again(family: str, count: int, certain: tuple[str, ...]) -> None:

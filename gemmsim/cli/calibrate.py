@@ -17,6 +17,7 @@ from gemmsim.rows import check_out
 
 #: slices whose held-out errors stand in the file
 LEAST_SEEDS = 5  # splits that the intervals need
+SPLIT_PARTS = 5  # half of configurations x half of shapes: about a quarter of the rows, a fifth to be sure
 SHOWN = ("no spills, aligned", "spills", "unaligned N or K")
 
 
@@ -63,7 +64,7 @@ def command(
     """
     if out is not None:
         check_out(out)
-    from gemmsim.calibrate import document, fit, spread, to_yaml
+    from gemmsim.calibrate import document, enough, fit, spread, to_yaml
     from gemmsim.measured import joined, read_measured
 
     measured = joined([read_measured(f, gpu=gpu, family=family, dtype=dtype, l2=l2) for f in rows])
@@ -73,10 +74,12 @@ def command(
         provenance["recorded"] = recorded
     if kernel:
         provenance["kernel"] = _hashed(kernel)
-    if seeds:
+    if seeds and enough(measured, SPLIT_PARTS):
         provenance["held_out"] = _scores(measured, seeds)
     provenance["by"] = f"gemmsim {__version__}"
-    within = spread(measured, max(seeds, LEAST_SEEDS))
+    within = spread(measured, max(seeds, LEAST_SEEDS)) if enough(measured, SPLIT_PARTS) else None
+    if within is None:
+        click.echo("gemmsim: too few rows for held-out halves: no intervals, no held-out errors", err=True)
     send(to_yaml(document(measured, found, within, provenance)), out)
     for name in found.on_bound:
         click.echo(f"gemmsim: {name} ended on its bound ({found.values[name]:g})", err=True)

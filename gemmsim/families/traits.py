@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +53,6 @@ class Traits:
     repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
     #: parts of a block that each wait for their own loads: its warps where no barrier joins them
     parts: FloatArray = field(default_factory=lambda: np.ones(1))
-
-    def take(self, index: npt.NDArray[np.intp]) -> Traits:
-        """The rows at these positions; single values stay."""
-        picked: dict[str, Any] = {}
-        for f in fields(self):
-            x = getattr(self, f.name)
-            picked[f.name] = x[index] if x.ndim and len(x) > 1 else x
-        return Traits(**picked)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families.refuse import Refusals
 from gemmsim.families.traits import MMA_SYNC, WGMMA, BoolArray, Parameter, Prior, Traits
-from gemmsim.families.triton_resources import resources
+from gemmsim.families.triton_resources import layout, resources
 from gemmsim.families.unique import per_unique
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
@@ -52,7 +52,7 @@ PRIORS: Mapping[str, Prior] = {
     "async_write": Prior(0.5, 0.05, 1.5),
     "register_write": Prior(1.9, 0.5, 6.0),
     "loop_slots": Prior(65, 20, 200),
-    "operation_slots": Prior(6.5, 1.0, 20),
+    "operation_slots": Prior(2.0, 0.5, 20),
     "start": Prior(3.2, 0.7, 17),
     "prologue_slots": Prior(17, 1, 100),
     "epilogue_slots": Prior(10, 0.5, 60),
@@ -140,8 +140,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     """Counts of a block (see Traits). align: as if every row stride were aligned."""
     bm, bn, bk, w, s = (config[p].astype(np.float64) for p in ("bm", "bn", "bk", "num_warps", "num_stages"))
     e, eb, zero, half = problem.a_bytes, problem.b_bytes, np.zeros(1), np.full(1, 0.5)
-    wgmma = (bm >= 64) & (config["num_warps"] % 4 == 0) & ("wgmma" in arch.matrix_instructions)
-    down, across = _warps(bm, bn, w)
+    wgmma, down, across = layout(bm, bn, w, "wgmma" in arch.matrix_instructions)
     # wgmma: four warps hold 64 rows; warps beyond bm/16 split the columns
     split = np.maximum(1, 16 * w / bm)
     count, width = bm / 64 * split * (bk * e / 32), np.clip(bn / split, 8, 256)
@@ -200,15 +199,6 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         scalar_loads=scalar,
         repeats_rows=np.ones(1, bool),
     )
-
-
-def _warps(bm: FloatArray, bn: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Warps down the rows and across the columns for mma.sync: doubled along the side with more tiles left a warp."""
-    down, across = np.ones_like(w), np.ones_like(w)
-    for _ in range(4):
-        more, rows = down * across < w, bm / 16 / down >= bn / 8 / across
-        down, across = np.where(more & rows, 2 * down, down), np.where(more & ~rows, 2 * across, across)
-    return down, across
 
 
 def group_m(config: Config) -> FloatArray:

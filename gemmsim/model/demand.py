@@ -87,7 +87,7 @@ class Demand:
     integer_clk: FloatArray
     spill_clk: FloatArray
     spill_lone_clk: FloatArray
-    spill_adds: npt.NDArray[np.bool_]  # spill traffic and math take turns
+    wgmma: npt.NDArray[np.bool_]  # math runs by itself, beside loads that overlap; spill traffic and math take turns
     # what delays only the block itself, clocks a k-step
     latency_clk: FloatArray
     arrival_clk: FloatArray

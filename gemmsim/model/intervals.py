@@ -19,8 +19,9 @@ from gemmsim.problem import FloatArray, IntArray
 LOW, HIGH = 0.1, 0.9
 #: kinds of cases, hardest first; a case is of the first that fits
 CLASSES = ("unaligned", "spills", "hot_rows", "narrow", "serial", "one_wave", "waves")
-#: a class with fewer ratios takes the quantiles of all
-LEAST_RATIOS = 60
+#: a class with fewer ratios, or shapes, takes the quantiles of all; of those that are hard, at least UNCALIBRATED's
+LEAST_RATIOS, LEAST_SHAPES = 60, 5
+HARD = ("unaligned", "spills", "hot_rows", "narrow")
 #: outside the fitted range the logarithm of the factors grows by this (rows of new shapes outside the range of the
 #: first fit were off by 1.3 to 1.7 times as much as those inside)
 EXTRAPOLATED = 1.5
@@ -70,12 +71,19 @@ def classify(x: Case, d: Demand) -> IntArray:
     return kind
 
 
-def spread_of(ratio: FloatArray, kind: IntArray) -> dict[str, tuple[float, float]]:
-    """Quantiles of measured over predicted for each class; of all ratios for a class that has too few."""
+def spread_of(ratio: FloatArray, kind: IntArray, shape: IntArray) -> dict[str, tuple[float, float]]:
+    """Quantiles of measured over predicted for each class, and what stands in where it has too few ratios or shapes.
+
+    Rows of one shape err together: a class seen on few shapes says little of the next.
+    """
     out = {}
     for position, name in enumerate(CLASSES):
-        mine = ratio[kind == position]
-        out[name] = _quantiles(mine if len(mine) >= LEAST_RATIOS else ratio)
+        mine = kind == position
+        many = int(mine.sum()) >= LEAST_RATIOS
+        low, high = _quantiles(ratio[mine] if many else ratio)
+        if name in HARD and not (many and len(np.unique(shape[mine])) >= LEAST_SHAPES):
+            low, high = min(low, UNCALIBRATED[0]), max(high, UNCALIBRATED[1])
+        out[name] = (low, high)
     return out
 
 

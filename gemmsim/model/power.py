@@ -14,8 +14,8 @@ FLUSH_S = 60e-6
 def slowdown(x: Case, time_s: FloatArray) -> FloatArray:
     """Factor on the time: 1 + power x (average rate over kernel and flush, as a share of the peak, - power_onset).
 
-    An H200 runs bf16 at 1965 MHz at 4096^3 and 1245 MHz at 8192x28672x8192; fp32 keeps 1980 MHz. The rate is averaged
-    over the kernel and the pause before it, because the regulator is slower than one launch.
+    Long bf16 kernels meet the power cap and lose clock; fp32 on CUDA cores does not. The rate is averaged over the
+    kernel and the pause before it, because the regulator is slower than one launch.
     """
     peak = x.gpu.peak_flops(x.dtype) or np.inf
     rate = 2 * x.m * x.n * x.k * x.batch / (time_s + FLUSH_S) / peak

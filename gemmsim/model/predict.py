@@ -24,20 +24,7 @@ from gemmsim.problem import MAX_DIMENSION, FloatArray, Form, Gemm, IntArray, gem
 #: rows computed at once: what they need stays in a core's cache
 CHUNK = 8192
 #: terms that can bound a kernel
-BOUNDS = (
-    "math",
-    "shared",
-    "issue",
-    "integer",
-    "spill",
-    "latency",
-    "fill",
-    "epilogue",
-    "l2",
-    "dram",
-    "writeback",
-    "launch",
-)
+BOUNDS = tuple(term for term in TERMS if term not in ("waves", "edge", "alignment", "power"))
 
 
 @dataclass(frozen=True)

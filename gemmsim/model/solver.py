@@ -1,9 +1,10 @@
 """Demand -> time. Resident blocks share an SM as a closed queue; L2, DRAM, power and launch come on top.
 
-    R = soft_max4(math, shared, issue, integer) + spills     clocks a k-step that a block keeps its SM busy
+    R = soft_max4(math, shared, issue, integer, spills)      clocks a k-step that a block keeps its SM busy; wgmma and
+        spills take turns: their clocks add up
     S = soft_max4((latency + arrival or R) / depth, R alone)  clocks a k-step of a block that is alone; R fewer sub-
         partitions if it has fewer warps; latency + R alone if its loads do not overlap its own math
-    W = k_steps R + start and epilogue                       C = k_steps S + fill + start + epilogue
+    W = k_steps R + start and epilogue + spills once more    C = k_steps S + fill + start + epilogue + spills once more
     a block whose warps meet at no barrier is as many customers as it has parts: n x parts, W / parts, S with R / parts
     an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own
     time = soft_max(SM, L2, DRAM) x power + launch
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim.model.demand import Case, Demand
 from gemmsim.model.pnorm import soft_max
@@ -77,7 +79,7 @@ def _step(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
 
     busy = pipes(1.0)
     if spill.any():
-        busy = np.where(d.spill_adds, busy + spill, soft_max(PIPES, busy, spill))
+        busy = np.where(d.wgmma, busy + spill, soft_max(PIPES, busy, spill))
     return busy, pipes(d.lone_factor) + spill_lone
 
 
@@ -86,10 +88,19 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
 
     wgmma runs by itself while the next tile arrives; mma.sync and FMA are issued by the warps that also load.
     """
-    latency = _of("latency", d.latency_clk, free)
-    overlaps = d.spill_adds & x.traits.asynchronous
-    own = np.where(overlaps, _of("latency", d.arrival_clk, free), lone)
-    return np.asarray((latency + own) / x.traits.depth)
+    if "latency" in free:
+        return np.asarray(np.where(_overlaps(x, d), 0, lone) / x.traits.depth)
+    return np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
+
+
+def _overlaps(x: Case, d: Demand) -> npt.NDArray[np.bool_]:
+    """Whether math runs by itself while the next tile arrives."""
+    return np.asarray(d.wgmma & x.traits.asynchronous)
+
+
+def _waiting_clk(x: Case, d: Demand) -> FloatArray:
+    """Clocks a k-step from the issue of its loads to the last byte, where the tile's arrival is waited for."""
+    return np.asarray(d.latency_clk + np.where(_overlaps(x, d), d.arrival_clk, 0))
 
 
 def _blocks(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
@@ -140,12 +151,13 @@ def alone_s(x: Case, d: Demand) -> dict[str, FloatArray]:
         "shared": d.shared_clk,
         "issue": d.issue_clk,
         "integer": d.integer_clk,
-        "spill": d.spill_clk,
     }
     out = {term: busiest * d.k_steps * clk / clock for term, clk in per_step.items()}
-    out["latency"] = rounds * d.k_steps * (d.latency_clk + d.arrival_clk) / x.traits.depth / clock
-    waiting = d.fill_steps * (d.latency_clk + d.arrival_clk) / x.traits.depth + d.start_clk
-    out["fill"] = (rounds * waiting + busiest * d.start_issue_clk) / clock
+    waiting = _waiting_clk(x, d) / x.traits.depth
+    out["latency"] = rounds * d.k_steps * waiting / clock
+    out["fill"] = np.maximum(rounds * (d.fill_steps * waiting + d.start_clk), busiest * d.start_issue_clk) / clock
+    spilled = np.maximum(busiest * d.spill_clk, rounds * d.spill_lone_clk)
+    out["spill"] = (d.k_steps + 1) * spilled / clock
     out["epilogue"] = busiest * d.epilogue_clk / clock
     out["l2"] = d.l2_weighted_bytes / d.l2_bytes_per_s
     out["dram"] = (d.dram_read_bytes + d.dram_write_bytes) / d.dram_bytes_per_s

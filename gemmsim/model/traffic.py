@@ -58,7 +58,6 @@ class Traffic:
     write_bytes: FloatArray
     wave_rows: FloatArray
     wave_columns: FloatArray
-    footprint_bytes: FloatArray  # of A and B, one wave
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
     stays: FloatArray  # share of A, B and C that the same launch finds in L2 if it runs again
@@ -106,7 +105,6 @@ def dram_traffic(g: Grid) -> Traffic:
             g.tiles_m, np.where(slots >= per_group, g.group_m * np.ceil(slots / per_group), g.group_m)
         ),
         wave_columns=np.minimum(g.tiles_n, np.where(slots >= per_group, g.tiles_n, np.ceil(slots / g.group_m))),
-        footprint_bytes=footprint,
         cold_a=reads_a / touches_a,
         cold_b=reads_b / touches_b,
         stays=1 - _miss(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),

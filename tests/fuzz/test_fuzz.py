@@ -618,7 +618,7 @@ def test_calibrate(data: st.DataObject) -> None:
     draw = data.draw
     measured(draw, draw(st.sampled_from([1, 5, 20])))
     arguments = ["calibrate", "--rows", "rows.csv", "--seeds", text(draw, st.integers(0, 3), 6), "--out", "fit.yaml"]
-    assert run(arguments).code == 2  # too few rows, if nothing else
+    assert run(arguments).code in (0, 2)  # 20 rows are enough for a family of six coefficients
     clear()
 
 
