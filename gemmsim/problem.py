@@ -116,6 +116,15 @@ class Gemm:
         return np.asarray(2.0 * self.m * self.n * self.k * self.batch, dtype=np.float64)
 
     @property
+    def beyond_plain(self) -> tuple[str, ...]:
+        """What makes these more than the plain row-major product, of which calibration rows are; empty if nothing."""
+        parts = [f"layout {self.layout}"] if self.layout != "NN" else []
+        parts += [f"B in {self.dtype_b}"] if self.dtype_b != self.dtype else []
+        parts += ["beta"] if self.beta else []
+        parts += list(self.epilogue)
+        return (*parts, *(["batch"] if (self.batch > 1).any() else []))
+
+    @property
     def result_reads(self) -> int:
         """Arrays of C's shape that the epilogue reads: C itself with beta, and a residual."""
         return int(self.beta) + self.epilogue.count("residual")

@@ -238,6 +238,8 @@ def calibration_text(p: Prediction) -> str:
 def _outside(p: Prediction) -> Iterator[str]:
     if p.problem.dtype not in p.calibration.dtypes:
         yield f"dtype {p.problem.dtype}, fitted on {', '.join(p.calibration.dtypes)}"
+    if p.problem.beyond_plain:
+        yield f"{', '.join(p.problem.beyond_plain)}: fitted on the plain row-major product"
     values = {name: int(getattr(p.problem, name)[0]) for name in "mnk"} | p.config.row(0)
     if p.gpu.name.partition(":")[0] != p.calibration.gpu:
         yield f"GPU {p.gpu.name}, fitted on {p.calibration.gpu}"

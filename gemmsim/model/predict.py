@@ -97,10 +97,11 @@ class Prediction:
 
     @property
     def extrapolated(self) -> npt.NDArray[np.bool_]:
-        """Rows of another GPU, dtype or range than the coefficients were fitted on; false if uncalibrated."""
+        """Rows of another GPU, dtype, form or range than the coefficients were fitted on; false if uncalibrated."""
         columns = {"m": self.problem.m, "n": self.problem.n, "k": self.problem.k, **self.config.values}
         fit = self.calibration
         elsewhere = self.problem.dtype not in fit.dtypes or self.gpu.name.partition(":")[0] != fit.gpu
+        elsewhere = elsewhere or bool(self.problem.beyond_plain)
         outside = np.full(len(self), fit.fitted and elsewhere)
         for name, (low, high) in self.calibration.ranges.items():
             if name in columns:
