@@ -1,4 +1,4 @@
-"""README's error table: `python studies/h200/errors.py` (some minutes). Held out: new shapes with new configurations."""
+"""README's error table: `python studies/h200/errors.py`. Held out: new shapes with new configurations."""
 
 from __future__ import annotations
 
