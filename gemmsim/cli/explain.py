@@ -54,7 +54,7 @@ def command(
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
     if gpu is None:
         raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
-    name, kind = family_and_dtype(family, dtype)
+    name, kind = family_and_dtype(family, dtype, gpu=gpu)
     asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
     config = configuration(name, tile, parameters)
     from gemmsim.explanation import explain

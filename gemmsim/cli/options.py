@@ -193,16 +193,35 @@ def number_option(option: str, text: str | None, low: int, high: int, meaning: s
 
 
 def family_and_dtype(
-    family: str | None, dtype: str | None, *, family_at: str = "--family", dtype_at: str = "--dtype"
+    family: str | None,
+    dtype: str | None,
+    *,
+    gpu: str | None = None,
+    family_at: str = "--family",
+    dtype_at: str = "--dtype",
 ) -> tuple[str, str]:
-    """Both names, from either: a family's first dtype, a dtype's first family. Raises GemmsimError for an odd pair."""
+    """Both names, from either: a family's first dtype that the GPU has, a dtype's first family.
+
+    Raises GemmsimError for an odd pair.
+    """
     name = said_dtype(dtype, dtype_at)
+    if name is None and gpu is not None:
+        name = _first_dtype(family, gpu)
     if family is None:
         family = "triton" if name is None else _family_for(name, dtype_at)
     have = families.family(family, where=family_at).DTYPES
     if name is not None and name not in have:
         raise GemmsimError(f"{dtype_at} is {dtype!r}: family {family} has {', '.join(have)}")
     return family, name or have[0]
+
+
+def _first_dtype(family: str | None, gpu: str) -> str | None:
+    """The first dtype that the family (or any, in their order) and the GPU both have; None if there is none."""
+    from gemmsim.hardware import load_gpu
+
+    rates = load_gpu(gpu).arch.fma_per_clk_per_sm
+    asked = families.FAMILIES if family is None else [f for f in families.FAMILIES if f == family]
+    return next((dtype for f in asked for dtype in families.family(f).DTYPES if dtype in rates), None)
 
 
 def said_layout(text: str, where: str) -> str:

@@ -72,7 +72,7 @@ def command(
     m, n, k = dimensions(mnk)
     if gpu is None:
         raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
-    name, kind = family_and_dtype(family, dtype)
+    name, kind = family_and_dtype(family, dtype, gpu=gpu)
     config = configuration(name, tile, parameters)
     from gemmsim.model.predict import check_time, predict
 

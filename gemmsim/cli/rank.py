@@ -51,7 +51,7 @@ def command(
     every = family in (None, "all")
     if not every and family not in FAMILIES:
         raise unknown("family", str(family), (*FAMILIES, "all"), where="--family")
-    name, kind = family_and_dtype(None if every else family, dtype)
+    name, kind = family_and_dtype(None if every else family, dtype, gpu=gpu)
     asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
     from gemmsim.ranking import rank
 
