@@ -88,7 +88,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--calibration", "TWICE"): ("twice.yaml:2", "'family' is there twice"),
     (*ONE, "--out", ""): ("--out is ''",),
     (*ONE[:-1], "a\nb"): ("unknown GPU 'a\\nb'",),
-    ("predict", "64", "64", "64", "--gpu", "t4"): ("t4", "bf16", "fp16"),
+    ("predict", "64", "64", "64", "--gpu", "t4", "--dtype", "bf16"): ("t4", "bf16", "fp16"),
     ("predict", "64", "64", "64", "--gpu", "h200_sxm:9g.1gb"): ("'9g.1gb'", "h200_sxm", "1g.18gb"),
     ("predict", "64", "64", "64", "--gpu", "t4:1g.5gb"): ("t4", "'1g.5gb'"),
     ("predict", "64", "64", "64", "--gpu", "h200_sxm:1g.18gb", "--num-sms", "17"): ("17", "16", "h200_sxm:1g.18gb"),
@@ -316,7 +316,11 @@ def test_a_reader_that_leaves_and_a_full_stdout(
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(b"", "found an empty file"), (b"no gzip", "expected gzip"), (gzip.compress(b"m,n\n1,2\n")[:-6], "complete gzip")],
+    [
+        (b"", "found an empty file"),
+        (b"no gzip", "expected gzip"),
+        (gzip.compress(b"m,n\n1,2\n", mtime=0)[:-6], "complete gzip"),
+    ],
 )
 def test_a_gzip_that_is_none(capsys: pytest.CaptureFixture[str], data: bytes, says: str) -> None:
     Path("in.csv.gz").write_bytes(data)
