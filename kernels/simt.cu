@@ -1,7 +1,33 @@
 // simt: C = alpha A B + beta C in fp32 on the CUDA cores. A block computes a BM x BN tile of C, a warp WM x WN of it, a thread
-// TM x TN; tiles of A (transposed) and B pass through STAGES buffers in shared memory. Row-major A, B, C; any M, N, K >= 1.
+// TM x TN; tiles of A (transposed on the way) and B pass through STAGES buffers in shared memory. Row-major A, B, C; any M, N,
+// K >= 1. Tiles from `whole` on are cut into slices along K, whose parts `reduce` sums in order: the same bits on every run.
 //
-// HEADER
+// Parameters, set at compile time (-DBM=64 -DBN=256 -DBK=8 -DWM=32 -DWN=128 -DTM=8 -DTN=16 -DSTAGES=3 -DREGS=232):
+//   BM, BN, BK  block tile: rows of C, columns of C, depth of a k-step
+//   WM, WN      warp tile
+//   TM, TN      thread tile, in groups of four neighbours that lie 4 x lanes apart: LDS.128 meets no bank conflict
+//   STAGES      buffers: 1 (load, barrier, store, barrier), 2 (double buffer), 3 and more (pipeline)
+//   ASYNC       1 (default): cp.async, 2 stages or more; 0: through registers, 1 or 2 stages
+//   VEC         words of a global load, 1, 2 or 4 (default); falls back to 1 where K, N or a base address forbids it
+//   BLOCKS      blocks an SM that the compiler leaves registers for (default 1); or REGS, the cap on registers a thread
+//   ORDER       how a thread's products are written down: 0 row by row, 1 column by column (default)
+// Launch: gemm: (BM/WM)*(BN/WN)*32 threads, grid.x = whole + (tiles - whole)*slices with tiles = ceil(M/BM)*ceil(N/BN),
+//   4*STAGES*BK*(BM + 4 + BN) bytes of dynamic shared memory; group_m >= 1 tile rows are walked together. All tiles whole:
+//   whole = tiles, slices = 1, W null. Otherwise W holds (tiles - whole)*slices*BM*BN floats, and reduce follows: 256 threads,
+//   grid.x = ceil(BM*BN/1024), grid.y = tiles - whole. Slices pay for the last, partial wave: 54.1 against 52.2 TFLOP/s.
+// Constraints: BM, BN, BK multiples of 4; WM divides BM and WN divides BN; (WM/TM)*(WN/TN) = 32, each a power of two; BK over
+//   the copied width divides the threads; 227 KiB of shared memory; tiles - whole <= 65535; BM*K, BK*N < 2^32; a base 4 B aligned.
+//
+// Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32, best configuration a shape): geomean 1.058 of 12
+//   shapes; 64x256x8 as above: 50.1 TFLOP/s at 2048^3 (1.00 of cuBLAS), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15).
+// Steps at 4096^3, TFLOP/s (% of cuBLAS, 51.1): through registers, one buffer 44.5 (87), two 44.9 (88), cp.async 128x128 8x8
+//   48.9 (96), all 128x128x8; 64x128x16 8x8, three blocks an SM 50.7 (99); 128x256x8 8x16 51.6 (101); last wave sliced 52.6 (103).
+// What decides, read off SASS and counters: barriers cost 2 % and L2 nothing; 8 to 11 % of issue slots go to register-bank
+//   conflicts of FFMA and about 4 % to latency. (1) A read along K as LDS.128 (no transposition) changes the bank of a[i] at each k, so
+//   that accumulators must wander: 48.7; transposed 51. (2) Accumulators stored as they are must lie in aligned fours and then
+//   collide with b: see store_result. (3) LDS one after the other (ptxas does that or not, by REGS) cost 3 %: 50.4 against
+//   51.9; a cap of 216 to 232 registers for 8x16 tiles avoids it. (4) Loops under 1,000 FFMA and mbarriers instead of
+//   __syncthreads lost or won nothing.
 #ifndef VEC
 #define VEC 4
 #endif
@@ -87,11 +113,11 @@ __device__ __forceinline__ void wait_async() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING));
 }
 
-// What one thread copies of A's tile, V words along K at once. Lanes take ACROSS x V words of a row (a 32-byte sector if V is
-// 1) of 32 / ACROSS rows. Rows past `rows` repeat the last: what they hold only reaches results that are not stored.
+// What one thread copies of A's tile, V words along K at once. Lanes take up to 16 V words of a row, then the next
+// row. Rows past `rows` repeat the last: what they hold only reaches results that are not stored.
 template <int V>
 struct CopyA {
-  static constexpr int ACROSS = BK % (8 * V) == 0 && V == 1 ? 8 : BK / V, DOWN = T / ACROSS, COUNT = (BM + DOWN - 1) / DOWN;
+  static constexpr int ACROSS = V == 1 && BK % 16 == 0 ? 16 : BK / V, DOWN = T / ACROSS, COUNT = (BM + DOWN - 1) / DOWN;
   static constexpr int REPEATS = BK / (ACROSS * V);
   static_assert(T % ACROSS == 0, "bk is too deep for so few threads");
   int row, column;
@@ -255,7 +281,7 @@ __device__ __forceinline__ void pipeline(W& walk, Results& mine, float* smem) {
   }
 }
 
-__device__ __forceinline__ void multiply_tile(Results& mine, const float* tile) {
+[[maybe_unused]] __device__ __forceinline__ void multiply_tile(Results& mine, const float* tile) {
   mine.start(tile);
 #pragma unroll
   for (int k = 0; k < BK; ++k) {
