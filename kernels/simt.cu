@@ -14,20 +14,23 @@
 // Launch: gemm: (BM/WM)*(BN/WN)*32 threads, grid.x = whole + (tiles - whole)*slices with tiles = ceil(M/BM)*ceil(N/BN),
 //   4*STAGES*BK*(BM + 4 + BN) bytes of dynamic shared memory; group_m >= 1 tile rows are walked together. All tiles whole:
 //   whole = tiles, slices = 1, W null. Otherwise W holds (tiles - whole)*slices*BM*BN floats, and reduce follows: 256 threads,
-//   grid.x = ceil(BM*BN/1024), grid.y = tiles - whole. Slices pay for the last, partial wave: 54.1 against 52.2 TFLOP/s.
+//   grid.x = ceil(BM*BN/1024), grid.y = tiles - whole. Slices fill the last wave: 54.1 against 52.7 TFLOP/s at 8192^3.
 // Constraints: BM, BN, BK multiples of 4; WM divides BM and WN divides BN; (WM/TM)*(WN/TN) = 32, each a power of two; BK over
 //   the copied width divides the threads; 227 KiB of shared memory; tiles - whole <= 65535; BM*K, BK*N < 2^32; a base 4 B aligned.
 //
-// Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32, best configuration a shape): geomean 1.058 of 12
-//   shapes; 64x256x8 as above: 50.1 TFLOP/s at 2048^3 (1.00 of cuBLAS), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15).
-// Steps at 4096^3, TFLOP/s (% of cuBLAS, 51.1): through registers, one buffer 44.5 (87), two 44.9 (88), cp.async 128x128 8x8
-//   48.9 (96), all 128x128x8; 64x128x16 8x8, three blocks an SM 50.7 (99); 128x256x8 8x16 51.6 (101); last wave sliced 52.6 (103).
-// What decides, read off SASS and counters: barriers cost 2 % and L2 nothing; 8 to 11 % of issue slots go to register-bank
-//   conflicts of FFMA and about 4 % to latency. (1) A read along K as LDS.128 (no transposition) changes the bank of a[i] at each k, so
-//   that accumulators must wander: 48.7; transposed 51. (2) Accumulators stored as they are must lie in aligned fours and then
-//   collide with b: see store_result. (3) LDS one after the other (ptxas does that or not, by REGS) cost 3 %: 50.4 against
-//   51.9; a cap of 216 to 232 registers for 8x16 tiles avoids it. (4) Loops under 1,000 FFMA and mbarriers instead of
-//   __syncthreads lost or won nothing.
+// Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32): geomean 1.058 of cuBLAS over 12 shapes with the best
+//   configuration of each (picked among 177 on the same run), 1.046 with the one above for all: 50.1 TFLOP/s at 2048^3 (1.00),
+//   52.6 at 4096^3 (1.03), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15).
+// Steps at 4096^3, TFLOP/s (% of cuBLAS, 51.1): 128x128x8, 8x8: through registers, one buffer 44.5 (87), two 44.9 (88);
+//   cp.async, 2 stages 45.1 (88), 5 stages 48.9 (96); 64x128x16, 8x8, three blocks an SM 50.7 (99); 64x256x8, 8x16, REGS=232
+//   52.3 (102); its last wave sliced 52.6 (103).
+// What decides, from SASS and counters (an earlier form of this file, 64x128x16 with 8x16): instructions issue in 88 % of an
+//   SM's clocks, 1.10 of them an FFMA; the lost 12 % are dispatch stalls (about 8 %: FFMA operands in one register bank) and
+//   latency; warps hardly wait at barriers. So:
+//   - A not transposed (LDS.128 along K) changes the bank of a[i] at each k, accumulators wander: best 48.7; transposed 51.6.
+//   - Accumulators stored as they are must lie in aligned fours, in the banks of b: see store_result.
+//   - LDS back to back instead of among FFMA cost 3 % (50.4 against 51.9); which of the two ptxas makes hangs on REGS.
+//   - Tried and dropped: an inner loop of 4 or 8 columns of K (up to 10 % slower), mbarriers for __syncthreads (no gain).
 #ifndef VEC
 #define VEC 4
 #endif
@@ -136,7 +139,8 @@ struct CopyA {
 #pragma unroll
       for (int r = 0; r < REPEATS; ++r) {
         const int k = r * ACROSS * V;
-        if (BM % DOWN == 0 || row + i * DOWN < BM) f(i * REPEATS + r, target + k * PITCH + i * DOWN, from + offset[i] + k, column + k);
+        if (BM % DOWN == 0 || row + i * DOWN < BM)
+          f(i * REPEATS + r, target + k * PITCH + i * DOWN, from + offset[i] + k, column + k);
       }
   }
 };
@@ -352,7 +356,7 @@ __device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& m
 }
 
 // Both stores multiply by alpha even where it is 1: stored as they are, accumulators would have to lie in aligned groups of
-// four registers all along, and their banks would collide with b's (52 TFLOP/s falls to under 45).
+// four registers all along, in the banks of b (clocks an FFMA by a bank model of the SASS: 1.13 to 1.26, up to 1.78).
 template <int V>
 __device__ __forceinline__ void store_result(const Results& mine, int M, int N, float* C, float alpha, float beta, int r0,
                                              int c0) {
