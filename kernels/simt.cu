@@ -16,16 +16,16 @@
 //   whole = tiles, slices = 1, W null. Otherwise W holds (tiles - whole)*slices*BM*BN floats, and reduce follows: 256 threads,
 //   grid.x = ceil(BM*BN/1024), grid.y = tiles - whole. Slices fill the last wave: 54.1 against 52.7 TFLOP/s at 8192^3.
 // Constraints: BM, BN, BK multiples of 4; WM divides BM and WN divides BN; (WM/TM)*(WN/TN) = 32, each a power of two; BK over
-//   the copied width divides the threads; 227 KiB of shared memory; tiles - whole <= 65535; BM*K, BK*N < 2^32; a base 4 B aligned.
+//   the copied width divides the threads; 227 KiB of shared memory; tiles - whole <= 65535; BM*K and BK*N < 2^32.
 //
 // Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32): geomean 1.058 of cuBLAS over 12 shapes with the best
-//   configuration of each (picked among 177 on the same run), 1.046 with the one above for all: 50.1 TFLOP/s at 2048^3 (1.00),
+//   configuration of each (39 of 177 went to all shapes; picked and timed in one run), 1.046 with the one above for all: 50.1 TFLOP/s at 2048^3 (1.00),
 //   52.6 at 4096^3 (1.03), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15).
 // Steps at 4096^3, TFLOP/s (% of cuBLAS, 51.1): 128x128x8, 8x8: through registers, one buffer 44.5 (87), two 44.9 (88);
 //   cp.async, 2 stages 45.1 (88), 5 stages 48.9 (96); 64x128x16, 8x8, three blocks an SM 50.7 (99); 64x256x8, 8x16, REGS=232
 //   52.3 (102); its last wave sliced 52.6 (103).
 // What decides, from SASS and counters (an earlier form of this file, 64x128x16 with 8x16): instructions issue in 88 % of an
-//   SM's clocks, 1.10 of them an FFMA; the lost 12 % are dispatch stalls (about 8 %: FFMA operands in one register bank) and
+//   SM's clocks, 1.10 of them for each FFMA; the lost 12 % are dispatch stalls (about 8 %: FFMA operands in one register bank) and
 //   latency; warps hardly wait at barriers. So:
 //   - A not transposed (LDS.128 along K) changes the bank of a[i] at each k, accumulators wander: best 48.7; transposed 51.6.
 //   - Accumulators stored as they are must lie in aligned fours, in the banks of b: see store_result.
