@@ -19,8 +19,9 @@
 //   the copied width divides the threads; 227 KiB of shared memory; tiles - whole <= 65535; BM*K and BK*N < 2^32.
 //
 // Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32): geomean 1.058 of cuBLAS over 12 shapes with the best
-//   configuration of each (39 of 177 went to all shapes; picked and timed in one run), 1.046 with the one above for all: 50.1 TFLOP/s at 2048^3 (1.00),
-//   52.6 at 4096^3 (1.03), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15).
+//   configuration of each (39 of 177 went to all shapes; picked and timed in one run), 1.046 with the one above for all:
+//   50.1 TFLOP/s at 2048^3 (1.00), 52.6 at 4096^3 (1.03), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15). The rows:
+//   studies/h200/simt_versus_cublas.csv.gz, simt_fp32_sweep.csv.gz.
 // Steps at 4096^3, TFLOP/s (% of cuBLAS, 51.1): 128x128x8, 8x8: through registers, one buffer 44.5 (87), two 44.9 (88);
 //   cp.async, 2 stages 45.1 (88), 5 stages 48.9 (96); 64x128x16, 8x8, three blocks an SM 50.7 (99); 64x256x8, 8x16, REGS=232
 //   52.3 (102); its last wave sliced 52.6 (103).
