@@ -9,7 +9,7 @@ dram_bytes      stack distances between waves: a panel of A or B touched again a
                 read, so one side's capacity is what counts.
 
 The raster walks group_m tile rows together, column by column (group_m = 1: row-major, N fastest).
-Source: derived from hardware counters of 39 GEMM launches on an H200. DRAM reads of the launches that read more than 1.1
+Source: derived from hardware counters of 39 GEMM launches on an H200. DRAM reads of launches that read more than 1.1
 times their operands (11 of each kernel) are 14.4 % off on average for triton, 5.6 % for register_tile; 9.5 and 1.2 %
 without the one of each whose blocks drift apart along K, which is not modelled (tests/model/test_traffic.py).
 """
