@@ -22,16 +22,13 @@
 //   configuration of each (39 of 177 went to all shapes; picked and timed in one run), 1.046 with the one above for all:
 //   50.1 TFLOP/s at 2048^3 (1.00), 52.6 at 4096^3 (1.03), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15). The rows:
 //   studies/h200/simt_versus_cublas.csv.gz, simt_fp32_sweep.csv.gz.
-// Steps at 4096^3, TFLOP/s (% of cuBLAS, 51.1): 128x128x8, 8x8: through registers, one buffer 44.5 (87), two 44.9 (88);
-//   cp.async, 2 stages 45.1 (88), 5 stages 48.9 (96); 64x128x16, 8x8, three blocks an SM 50.7 (99); 64x256x8, 8x16, REGS=232
-//   52.3 (102); its last wave sliced 52.6 (103).
-// What decides, from SASS and counters (an earlier form of this file, 64x128x16 with 8x16): instructions issue in 88 % of an
-//   SM's clocks, 1.10 of them for each FFMA; the lost 12 % are dispatch stalls (about 8 %: FFMA operands in one register bank) and
-//   latency; warps hardly wait at barriers. So:
-//   - A not transposed (LDS.128 along K) changes the bank of a[i] at each k, accumulators wander: best 48.7; transposed 51.6.
+// Steps at 4096^3, TFLOP/s (of cuBLAS, 51.1): 64x128x16, 8x8, three blocks an SM 51.1 (1.00); 64x256x8, 8x16, REGS=232 52.3
+//   (1.02); its last wave sliced 52.6 (1.03).
+// What decides: which register banks the operands of an FFMA fall into.
+//   - A not transposed (LDS.128 along K) changes the bank of a[i] at each k, and accumulators wander: slower.
 //   - Accumulators stored as they are must lie in aligned fours, in the banks of b: see store_result.
-//   - LDS back to back instead of among FFMA cost 3 % (50.4 against 51.9); which of the two ptxas makes hangs on REGS.
-//   - Tried and dropped: an inner loop of 4 or 8 columns of K (up to 10 % slower), mbarriers for __syncthreads (no gain).
+//   - LDS back to back instead of among FFMA are slower; which of the two ptxas makes hangs on REGS.
+//   - Tried and dropped: an inner loop of 4 or 8 columns of K (slower), mbarriers for __syncthreads (no gain).
 #ifndef VEC
 #define VEC 4
 #endif
@@ -357,7 +354,7 @@ __device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& m
 }
 
 // Both stores multiply by alpha even where it is 1: stored as they are, accumulators would have to lie in aligned groups of
-// four registers all along, in the banks of b (clocks an FFMA by a bank model of the SASS: 1.13 to 1.26, up to 1.78).
+// four registers all along, in the banks of b.
 template <int V>
 __device__ __forceinline__ void store_result(const Results& mine, int M, int N, float* C, float alpha, float beta, int r0,
                                              int c0) {
