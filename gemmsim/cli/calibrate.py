@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gemmsim import __version__
-from gemmsim.cli.options import Command, whole
+from gemmsim.cli.options import Command, rows_options, whole
 from gemmsim.cli.tables import send
 from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out
@@ -30,11 +30,7 @@ def _date(ctx: click.Context, parameter: click.Parameter, text: str | None) -> s
 
 
 @click.command(cls=Command)
-@click.option("--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable.")
-@click.option("--gpu", metavar="G", help="The GPU, where the rows do not say.")
-@click.option("--family", metavar="F", help="The family, where the rows do not say.")
-@click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
-@click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
+@rows_options
 @click.option("--recorded", metavar="DATE", callback=_date, help="When the rows were timed, as 2026-11-30.")
 @click.option("--kernel", metavar="FILE", help="Source of the measured kernel; its hash goes into the file.")
 @click.option(

@@ -20,9 +20,9 @@ from gemmsim.cli.options import (
     model_options,
     number_option,
     problem_argument,
+    required_gpu,
 )
 from gemmsim.cli.tables import Column, emit, human, output_options, send
-from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def command(
     """
     m, n, k = dimensions(mnk)
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
-    if gpu is None:
-        raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
+    gpu = required_gpu(gpu)
     name, kind = family_and_dtype(family, dtype, gpu=gpu)
     asked: dict[str, Any] = {"l2": condition(l2), "without": known_effects(without)}
     config = configuration(name, tile, parameters)

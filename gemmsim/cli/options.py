@@ -95,6 +95,23 @@ def model_options(command: _F) -> _F:
     return command
 
 
+def required_gpu(gpu: str | None) -> str:
+    """The value of --gpu. Raises GemmsimError if it was not given."""
+    if gpu is None:
+        raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
+    return gpu
+
+
+def rows_options(command: _F) -> _F:
+    """Measured rows and what they do not say themselves: rows, gpu, family, dtype, l2."""
+    unsaid = {"gpu": ("G", "GPU"), "family": ("F", "family"), "dtype": ("T", "dtype"), "l2": ("C", "L2 condition")}
+    for name, (metavar, what) in reversed(unsaid.items()):
+        command = click.option(f"--{name}", metavar=metavar, help=f"The {what}, where the rows do not say.")(command)
+    return click.option(
+        "--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable."
+    )(command)
+
+
 def form_options(command: _F) -> _F:
     """Options of what is multiplied beside its size; the command gets them as `shape`, a Form without its dtype."""
 

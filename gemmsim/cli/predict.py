@@ -22,6 +22,7 @@ from gemmsim.cli.options import (
     model_options,
     number_option,
     problem_argument,
+    required_gpu,
 )
 from gemmsim.cli.tables import Column, emit_record, human, output_options, send
 from gemmsim.errors import GemmsimError
@@ -70,8 +71,7 @@ def command(
         if given:
             raise GemmsimError(f"{flag} is given without --batch: expected it with a CSV")
     m, n, k = dimensions(mnk)
-    if gpu is None:
-        raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
+    gpu = required_gpu(gpu)
     name, kind = family_and_dtype(family, dtype, gpu=gpu)
     config = configuration(name, tile, parameters)
     from gemmsim.model.predict import check_time, predict

@@ -18,9 +18,10 @@ from gemmsim.cli.options import (
     model_options,
     number_option,
     problem_argument,
+    required_gpu,
 )
 from gemmsim.cli.tables import Column, emit, output_options, send
-from gemmsim.errors import GemmsimError, unknown
+from gemmsim.errors import unknown
 from gemmsim.families import FAMILIES
 from gemmsim.problem import Form
 
@@ -46,8 +47,7 @@ def command(
     m, n, k = dimensions(mnk)
     shown = number_option("--top", top, 1, 10**6)
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
-    if gpu is None:
-        raise GemmsimError("--gpu is missing: expected a GPU's name or file (gemmsim specs list shows the names)")
+    gpu = required_gpu(gpu)
     every = family in (None, "all")
     if not every and family not in FAMILIES:
         raise unknown("family", str(family), (*FAMILIES, "all"), where="--family")

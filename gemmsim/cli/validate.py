@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gemmsim.cli.options import Command, known_effects
+from gemmsim.cli.options import Command, known_effects, rows_options
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.errors import GemmsimError, unknown
@@ -36,11 +36,7 @@ COLUMNS = (
 
 
 @click.command(cls=Command)
-@click.option("--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable.")
-@click.option("--gpu", metavar="G", help="The GPU, where the rows do not say.")
-@click.option("--family", metavar="F", help="The family, where the rows do not say.")
-@click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
-@click.option("--l2", metavar="C", help="The L2 condition, where the rows do not say.")
+@rows_options
 @click.option("--calibration", metavar="FILE|none", default="auto", help="Fitted coefficients.  [default: shipped]")
 @click.option("--no-facts", is_flag=True, help="Tile parameters alone: ignore the rows' compiler facts.")
 @click.option("--plain", is_flag=True, help="Only rows without spills whose N and K are multiples of 16.")

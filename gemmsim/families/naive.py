@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.refuse import Refusals
-from gemmsim.families.traits import FMA, Parameter, Prior, Traits
+from gemmsim.families.refuse import MAX_GRID_Y, Refusals
+from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES, distinct_runs
 from gemmsim.hardware import Arch
@@ -44,7 +44,6 @@ FIXED: Mapping[str, float] = {
     "shared_near": 0.6,
     "sector_clk": 0.25,  # 128 B a clock
 }
-MAX_GRID_Y = 65535
 #: registers a thread from so many unrolled columns on (the usual figure of nvcc 13.0 for sm_90; sm_80: up to 2 fewer)
 REGISTERS = ((1, 20), (2, 24), (4, 27), (8, 32))
 #: warp instructions of a k-step and of each of its columns: two loads, FFMA and B's address (29 for four columns)
@@ -91,8 +90,6 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     passes = _passes(rows, np.ceil(rows * np.gcd(problem.k, LINE) / LINE)) + _passes(_touched(problem.n, width), 1.0)
     rounds_a = 0.5 * np.minimum(1, bk / SECTOR)  # a sector of A lasts eight columns; every column is a new row of B
     step = STEP_INSTRUCTIONS + COLUMN_INSTRUCTIONS * bk
-    inside_m = problem.m / (np.ceil(problem.m / bm) * bm)
-    inside_n = problem.n / (np.ceil(problem.n / bn) * bn)
     return Traits(
         path=np.full(1, FMA),
         warps=warps,
@@ -105,7 +102,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         instructions=warps * step,
         integer_instructions=warps * (STEP_INTEGER + COLUMN_INTEGER * bk),
         chain_instructions=step - bk,
-        global_sectors=bk * (bm * inside_m + bn * inside_n) / SECTOR,
+        global_sectors=bk * (bm * inside(problem.m, bm) + bn * inside(problem.n, bn)) / SECTOR,
         loads=2 * bk,
         rounds_a=rounds_a,
         rounds_b=1 - rounds_a,

@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 from gemmsim.families.traits import Parameter
 
+STATIC_SMEM_BYTES = 48 * 1024  # a __shared__ array cannot be larger
+MAX_GRID_Y = 65535
+
 
 @dataclass(frozen=True)
 class _Rule:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.refuse import Refusals
-from gemmsim.families.traits import FMA, Parameter, Prior, Traits
+from gemmsim.families.refuse import MAX_GRID_Y, STATIC_SMEM_BYTES, Refusals
+from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES, distinct_runs, wavefronts
 from gemmsim.hardware import Arch
@@ -48,8 +48,6 @@ FIXED: Mapping[str, float] = {
     "spill_lone_clk": 8.0,
 }
 WIDTH = 4  # bytes of an element
-STATIC_SMEM_BYTES = 48 * 1024  # a __shared__ array cannot be larger
-MAX_GRID_Y = 65535
 #: warp instructions of a k-step, read off the disassembly
 STEP_INSTRUCTIONS = 33.0  # loop, barriers, first addresses
 COPY_INSTRUCTIONS = 25.0  # each element a thread copies: LDG, STS, guards, addresses (98 to 104 for four)
@@ -124,8 +122,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         {p.name: config[p.name] for p in PARAMETERS}, len(config), _lanes
     )
     chain = STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * (copy_a + copy_b) + bk * reads_per_warp
-    live_a = problem.m / (np.ceil(problem.m / bm) * bm)
-    live_b = problem.n / (np.ceil(problem.n / bn) * bn)
+    live_a, live_b = inside(problem.m, bm), inside(problem.n, bn)
     rounds_a, rounds_b = _rounds(copy_a, launch, tm * tn), _rounds(copy_b, launch, tm * tn)
     present = np.minimum(1, problem.m / bm)  # a tile taller than M skips rounds that hold no row
     return Traits(

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.refuse import Refusals
-from gemmsim.families.traits import FMA, Parameter, Prior, Traits
+from gemmsim.families.refuse import MAX_GRID_Y, STATIC_SMEM_BYTES, Refusals
+from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES, distinct_runs, wavefronts
 from gemmsim.hardware import Arch
@@ -46,8 +46,6 @@ FIXED: Mapping[str, float] = {
     "shared_far": 1.0,
 }
 WIDTH = 4  # bytes of an element
-STATIC_SMEM_BYTES = 48 * 1024  # a __shared__ array cannot be larger
-MAX_GRID_Y = 65535
 REGISTERS = 31  # 30 to 32, whatever the tile, on sm_80 and sm_90
 #: warp instructions of a k-step: copies, loop, barriers; more where a warp holds several rows of a tile
 STEP_INSTRUCTIONS, ROWS_INSTRUCTIONS = 25.0, 8.0
@@ -87,8 +85,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     reads, writes, lines, stores = per_unique({p.name: config[p.name] for p in PARAMETERS}, len(config), _lanes)
     several = bn < LANES  # rows of a tile in one warp
     chain = STEP_INSTRUCTIONS + ROWS_INSTRUCTIONS * several + 2 * bk
-    live_m = problem.m / (np.ceil(problem.m / bm) * bm)
-    live_n = problem.n / (np.ceil(problem.n / bn) * bn)
+    live_m, live_n = inside(problem.m, bm), inside(problem.n, bn)
     return Traits(
         path=np.full(1, FMA),
         warps=warps,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.problem import FloatArray
+from gemmsim.problem import FloatArray, IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 #: `Traits.path`: which unit does the multiplications
@@ -75,3 +75,8 @@ class Parameter:
     high: int
     power_of_two: bool
     meaning: str
+
+
+def inside(extent: IntArray, tile: FloatArray) -> FloatArray:
+    """The share of the tiles along one dimension of C that lies inside C."""
+    return np.asarray(extent / (np.ceil(extent / tile) * tile))
