@@ -111,13 +111,14 @@ def compile_sources(
     for arch in sorted({source.arch for source in sources}):
         nvrtc.check_arch(arch)
     places = _places(sources)
-    for key, found in _entries(places, sources, Cache(cache), jobs or _cores()):
+    for key, found in _entries(places, sources, Cache(cache), jobs or cores()):
         for i in places[key]:
             progress(1)
             yield i, _compiled(key, sources[i], found)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -149,7 +150,7 @@ def _entries(
             yield key, entry
     questions = [_question(sources[places[key][0]]) for key in missing]
     for i, answer in Pool("gemmsim.bench.compile_worker", jobs).answers(questions):
-        yield missing[i], answer if isinstance(answer, Died) else _kept(cache, missing[i], answer)
+        yield missing[i], answer if isinstance(answer, Died) else cache.keep(missing[i], answer)
 
 
 def _question(source: Source) -> dict[str, Any]:
@@ -157,13 +158,6 @@ def _question(source: Source) -> dict[str, Any]:
         "name": source.path.name, "source": source.path.read_text(encoding="utf-8"), "macros": dict(source.macros),
         "arch": source.arch, "include": [str(source.path.parent)],
     }  # fmt: skip
-
-
-def _kept(cache: Cache, key: str, answer: dict[str, Any]) -> Entry:
-    import base64
-
-    packed = answer["cubin"]
-    return cache.put(key, None if packed is None else base64.b64decode(packed), answer["log"])
 
 
 def _compiled(key: str, source: Source, found: Entry | Died) -> Compiled:

@@ -75,7 +75,7 @@ def compile_cubin(
 
     log = io.StringIO()
     options = ProgramOptions(
-        name=os.path.basename(name), arch=arch, std=STANDARD, define_macro=list(macros.items()),
+        name=os.path.basename(name), arch=arch, std=STANDARD, define_macro=list(macros.items()) or None,
         include_path=list(include) or None, ptxas_options=list(PTXAS_OPTIONS),
     )  # fmt: skip
     try:

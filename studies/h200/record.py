@@ -62,8 +62,8 @@ def _types(dtype: str) -> tuple[object, object]:
 
 
 def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int], str]) -> str:
-    sys.path.insert(0, str(HERE))
-    from triton_bf16_kernel import mm
+    sys.path.insert(0, str(KERNELS))
+    from triton_gemm import mm
 
     (bm, bn, bk, warps, stages, group), (m, n, k), dtype = key
     t, out = _types(dtype)
@@ -117,7 +117,7 @@ class Timer:
 
 
 def _triton_launcher(row: dict[str, str], data: tuple) -> tuple[object, dict[str, int]]:
-    from triton_bf16_kernel import mm
+    from triton_gemm import mm
 
     a, b, c = data
     m, n, k = (int(row[d]) for d in "mnk")
@@ -167,7 +167,7 @@ def main() -> None:
             print("compiled", len(failed), "failed", sum(map(bool, failed)), flush=True)
         else:
             list(pool.map(partial(_compile_cuda, family), keys))
-    sys.path.insert(0, str(HERE))
+    sys.path.insert(0, str(KERNELS))
     _time(rows, family, dtype)
 
 
