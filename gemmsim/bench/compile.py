@@ -132,8 +132,7 @@ def _places(sources: Sequence[Source]) -> dict[str, list[int]]:
 
 
 def _key(source: Source, digest: str) -> str:
-    options = (nvrtc.STANDARD, nvrtc.PTXAS_OPTIONS)
-    said = {"source": digest, "macros": source.macros, "arch": source.arch, "options": options}
+    said = {"source": digest, "macros": source.macros, "arch": source.arch, "options": dict(nvrtc.OPTIONS)}
     return key_of(said | {"compiler": nvrtc.version()})
 
 

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+KERNELS = HERE.parent.parent / "kernels"
 FLUSH_BYTES = 256 << 20
 TRITON = ("bm", "bn", "bk", "num_warps", "num_stages", "group_m")
 
@@ -79,7 +80,7 @@ def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int], str]) -> s
 def _compile_cuda(family: str, key: tuple[int, ...]) -> None:
     chosen = dict(zip(CUDA[family].parameters, key, strict=True))
     macros = [f"-D{macro}={chosen[name]}" for macro, name in CUDA[family].macros.items()]
-    source = HERE.parent.parent / "kernels" / f"{family}.cu"
+    source = KERNELS / f"{family}.cu"
     subprocess.run(["nvcc", "-arch=sm_90", "-cubin", *macros, "-o", _cubin(family, key), str(source)], check=True)
 
 
