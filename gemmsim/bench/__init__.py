@@ -1,1 +1,1 @@
-"""The room with the GPU: compile, check, time, counters. It imports no model and no ranking: nothing measured depends on a prediction."""
+"""The workbench: compile, check, time and count kernels. The only room with CuPy and CUDA; it knows no prediction."""
