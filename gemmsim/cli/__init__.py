@@ -21,6 +21,9 @@ VERBS = {
     "specs": "The GPUs gemmsim knows, and a check of your own file.",
     "validate": "Predicted against measured rows.",
     "calibrate": "Measured rows -> the coefficients of a family on a GPU.",
+    "measure": "Rows timed and checked on the GPU of this machine.",
+    "rows": "The rows measured so far: list, export, import, merge.",
+    "doctor": "What measuring needs, what is missing, and how to install it.",
     "study": "Run a study: question, workload, GPUs -> picks and a page.",
 }
 
