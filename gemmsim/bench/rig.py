@@ -84,11 +84,7 @@ class Rig:
             found = self.timer.samples(calls, how.l2, count)
         after = self.nvml.read()
         columns = _columns(ask, found.seconds, before, after, found.host_bound)
-        return {
-            **_columns(ask, found.seconds, before, after, found.host_bound),
-            "launches": launches,
-            "timed_by": timing,
-        }
+        return columns | {"launches": launches, "timed_by": timing}
 
     def _other(self, ask: Ask, data: Data) -> Prepared:
         """cuBLAS on the same inputs, its result in an array of its own."""
