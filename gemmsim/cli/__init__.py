@@ -21,6 +21,8 @@ VERBS = {
     "specs": "The GPUs gemmsim knows, and a check of your own file.",
     "validate": "Predicted against measured rows.",
     "calibrate": "Measured rows -> the coefficients of a family on a GPU.",
+    "probe": "Measure a GPU and write its hardware file.",
+    "counters": "Nsight Compute's counters of a CSV of configurations.",
     "study": "Run a study: question, workload, GPUs -> picks and a page.",
 }
 
