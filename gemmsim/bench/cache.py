@@ -6,6 +6,7 @@ names only when they are complete, and an entry whose hash is not that of its cu
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -63,6 +64,11 @@ class Cache:
                 "--cache or GEMMSIM_CACHE"
             ) from None
         return Entry(None if cubin is None else path, log)
+
+    def keep(self, key: str, answer: Mapping[str, str | None]) -> Entry:
+        """`put` what a worker answers: `cubin` in base64 or None, and `log`."""
+        packed = answer["cubin"]
+        return self.put(key, None if packed is None else base64.b64decode(packed), str(answer["log"]))
 
     def _files(self, key: str) -> tuple[Path, Path]:
         folder = self.folder / key[:2]

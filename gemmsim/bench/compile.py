@@ -111,13 +111,14 @@ def compile_sources(
     for arch in sorted({source.arch for source in sources}):
         nvrtc.check_arch(arch)
     places = _places(sources)
-    for key, found in _entries(places, sources, Cache(cache), jobs or _cores()):
+    for key, found in _entries(places, sources, Cache(cache), jobs or cores()):
         for i in places[key]:
             progress(1)
             yield i, _compiled(key, sources[i], found)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -131,8 +132,7 @@ def _places(sources: Sequence[Source]) -> dict[str, list[int]]:
 
 
 def _key(source: Source, digest: str) -> str:
-    options = (nvrtc.STANDARD, nvrtc.PTXAS_OPTIONS)
-    said = {"source": digest, "macros": source.macros, "arch": source.arch, "options": options}
+    said = {"source": digest, "macros": source.macros, "arch": source.arch, "options": dict(nvrtc.OPTIONS)}
     return key_of(said | {"compiler": nvrtc.version()})
 
 
@@ -149,7 +149,7 @@ def _entries(
             yield key, entry
     questions = [_question(sources[places[key][0]]) for key in missing]
     for i, answer in Pool("gemmsim.bench.compile_worker", jobs).answers(questions):
-        yield missing[i], answer if isinstance(answer, Died) else _kept(cache, missing[i], answer)
+        yield missing[i], answer if isinstance(answer, Died) else cache.keep(missing[i], answer)
 
 
 def _question(source: Source) -> dict[str, Any]:
@@ -157,13 +157,6 @@ def _question(source: Source) -> dict[str, Any]:
         "name": source.path.name, "source": source.path.read_text(encoding="utf-8"), "macros": dict(source.macros),
         "arch": source.arch, "include": [str(source.path.parent)],
     }  # fmt: skip
-
-
-def _kept(cache: Cache, key: str, answer: dict[str, Any]) -> Entry:
-    import base64
-
-    packed = answer["cubin"]
-    return cache.put(key, None if packed is None else base64.b64decode(packed), answer["log"])
 
 
 def _compiled(key: str, source: Source, found: Entry | Died) -> Compiled:

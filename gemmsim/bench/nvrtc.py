@@ -8,13 +8,15 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from gemmsim.bench.ptxas import timeless
 from gemmsim.errors import GemmsimError
 
 MISSING = "gemmsim compile needs cuda-core and NVRTC: pip install 'gemmsim[compile]'"
-#: options of every compilation beside macros, architecture and include folder: a part of what a cubin is known by
-STANDARD, PTXAS_OPTIONS = "c++17", ("-v",)
+#: options of every compilation beside macros, architecture and include folder: a part of what a cubin is known by.
+#: A constexpr function without __device__ is the device's, as with nvcc.
+OPTIONS: Mapping[str, Any] = {"std": "c++17", "ptxas_options": ["-v"], "device_as_default_execution_space": True}
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
@@ -75,8 +77,8 @@ def compile_cubin(
 
     log = io.StringIO()
     options = ProgramOptions(
-        name=os.path.basename(name), arch=arch, std=STANDARD, define_macro=list(macros.items()),
-        include_path=list(include) or None, ptxas_options=list(PTXAS_OPTIONS),
+        name=os.path.basename(name), arch=arch, define_macro=list(macros.items()) or None,
+        include_path=list(include) or None, **OPTIONS,
     )  # fmt: skip
     try:
         code = Program(source, "c++", options).compile("cubin", logs=log).code

@@ -8,6 +8,7 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,8 +30,9 @@ class Worker:
         """Start it; it ends when its input does, so also when this process is killed."""
         path = os.pathsep.join([str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._limit_s = limit_s
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [sys.executable, "-P", "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
             env=os.environ | {"PYTHONPATH": path}, text=True, encoding="utf-8",
             start_new_session=True,  # Ctrl-C reaches the one who asks, not those who answer
         )  # fmt: skip
@@ -48,7 +50,14 @@ class Worker:
         if line.endswith("\n"):
             return json.loads(line)
         code = self._process.wait()
-        raise Died(f"no answer within {self._limit_s:g} s" if silent.is_set() else _ending(code))
+        raise Died(f"no answer within {self._limit_s:g} s" if silent.is_set() else self._ending(code))
+
+    def _ending(self, code: int) -> str:
+        """How it ended, with the last line of what it wrote to stderr."""
+        self._errors.seek(0)
+        lines = self._errors.read()[-2000:].decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return _ending(code) + (f": {last}" if last else "")
 
     def _exchange(self, question: str) -> str:
         assert self._process.stdin is not None
@@ -68,7 +77,7 @@ class Worker:
         """End it and take back its pipes."""
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
             assert pipe is not None
             try:
                 pipe.close()

@@ -78,6 +78,19 @@ class _Results:
             self.numbers.setdefault(name, np.empty(self.rows, values.dtype))[where] = values
 
 
+@dataclass(frozen=True)
+class Group:
+    """Rows of a batch that share GPU, family, form and L2 condition. where: their positions, None: all; first: one."""
+
+    where: Index | None
+    first: int
+    family: str
+    form: Form
+    gpu: Gpu
+    l2: str
+    config: Mapping[str, object]
+
+
 def result_names(terms: bool = True) -> list[str]:
     """Columns of a prediction in a CSV, in their order."""
     names = ["feasible", "reason", "time_s", "tflops", "bound_by", "blocks_per_sm", "limited_by", *_NUMBERS]
@@ -87,15 +100,20 @@ def result_names(terms: bool = True) -> list[str]:
 
 def predict_table(table: Table, options: Options) -> dict[str, Column]:
     """Every input column as it was, then the predictions. Raises GemmsimError for a malformed cell or column."""
-    sources = _sources(table)
-    sizes = {name: _column(table, sources, name, None) for name in SIZES}
+    sizes = dimensions_of(table)
     results = _Results(len(table))
-    for where in _groups(table):
-        _put(results, where, _group(table, sources, sizes, where, options))
+    for group in groups(table, options):
+        _put(results, group.where, _predicted(table, sizes, group, options))
     names = result_names(options.terms)
     answers: dict[str, Column] = {n: results.text[n] if n in results.text else results.numbers[n] for n in names}
     given = out_names(table.columns, names)
     return {given[name]: cells for name, cells in table.columns.items()} | answers
+
+
+def dimensions_of(table: Table, least: Sequence[str] = SIZES) -> dict[str, IntArray]:
+    """The columns m, n and k under whichever name; without one that is not in `least` if there is none."""
+    sources = _sources(table)
+    return {name: _column(table, sources, name, None) for name in SIZES if name in least or name in sources}
 
 
 def _sources(table: Table) -> dict[str, str]:
@@ -128,9 +146,14 @@ def _groups(table: Table) -> Iterator[Index | None]:
         yield np.asarray(rows, np.intp)
 
 
-def _group(
-    table: Table, sources: Mapping[str, str], sizes: Mapping[str, IntArray], where: Index | None, options: Options
-) -> Prediction:
+def groups(table: Table, options: Options) -> Iterator[Group]:
+    """The rows by what they share, with their configurations. Raises GemmsimError for a malformed cell or column."""
+    sources = _sources(table)
+    for where in _groups(table):
+        yield _group(table, sources, where, options)
+
+
+def _group(table: Table, sources: Mapping[str, str], where: Index | None, options: Options) -> Group:
     first = 0 if where is None else int(where[0])
     said, places = _said(table, first, options)
     family, dtype = family_and_dtype(
@@ -143,20 +166,23 @@ def _group(
         for p in families.family(family).PARAMETERS
         if p.name in sources or p.name in TILE
     }
-    m, n, k = (x if where is None else x[where] for x in sizes.values())
-    facts = table.facts(where) if options.facts else None
-    form = _form(table, first, options.shape, dtype)
-    with _placed(table, first):
+    return Group(where, first, family, _form(table, first, options.shape, dtype), chip, l2, config)
+
+
+def _predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
+    m, n, k = (x if group.where is None else x[group.where] for x in sizes.values())
+    facts = table.facts(group.where) if options.facts else None
+    with placed(table, group.first):
         found = predict(
-            m, n, k, gpu=chip, dtype=form, family=family, config=config, facts=facts, l2=l2, without=options.without,
-            calibrated=options.calibration, num_sms=options.num_sms, terms=True,
+            m, n, k, gpu=group.gpu, dtype=group.form, family=group.family, config=group.config, facts=facts,
+            l2=group.l2, without=options.without, calibrated=options.calibration, num_sms=options.num_sms, terms=True,
         )  # fmt: skip
         check_time(found.time_s, options.without)
         return found
 
 
 @contextlib.contextmanager
-def _placed(table: Table, row: int) -> Iterator[None]:
+def placed(table: Table, row: int) -> Iterator[None]:
     """Errors name the row, where its columns say what is multiplied and on which GPU."""
     try:
         yield
