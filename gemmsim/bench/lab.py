@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim.bench.compile import Source, compile_one
+from gemmsim.bench.device import device_count, import_cupy
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import data_folder
 
@@ -34,6 +35,7 @@ class Facts:
     dram_clock_hz: float | None
     l2_bytes: int
     driver: str
+    uuid: str  # GPU-...; the PCI address where nvidia-smi does not tell
     tdp_w: float | None
     #: limits of an SM, under the names of an architecture's file
     limits: Mapping[str, int]
@@ -72,6 +74,7 @@ class CudaLab:
     def __init__(self, number: int) -> None:
         """Raises GemmsimError where CuPy, a GPU or a compiler is missing, or the device has no such number."""
         self._cupy = opened(number)
+        self._cupy.cuda.Device(number).use()
         self.facts = device_facts(self._cupy, number)
         self._kernels = self._module("empty", ())
 
@@ -147,19 +150,11 @@ class CudaLab:
 
 
 def opened(number: int) -> Any:
-    """CuPy with device `number` in use. Raises GemmsimError that says what is missing."""
-    try:
-        import cupy
-    except ImportError:
-        raise GemmsimError("CuPy is not installed: pip install 'gemmsim[cuda13]' (or cuda12)") from None
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise GemmsimError(f"no NVIDIA GPU to use: expected one with its driver ({error})") from None
+    """CuPy, where device `number` can be used. Raises GemmsimError that says what is missing."""
+    count = device_count()
     if not 0 <= number < count:
-        raise GemmsimError(f"--device is {number}: expected 0 to {count - 1}, as many GPUs as there are")
-    cupy.cuda.Device(number).use()
-    return cupy
+        raise GemmsimError(f"--device is {number}: expected a GPU's number from 0 to {count - 1}")
+    return import_cupy()
 
 
 #: limit in an architecture's file -> the driver's name of it
@@ -191,6 +186,7 @@ def device_facts(cupy: Any, number: int) -> Facts:
         dram_clock_hz=1e3 * float(says.get("MemoryClockRate") or 0) or None,
         l2_bytes=int(says["L2CacheSize"]),
         driver=str(smi.get("driver_version") or cupy.cuda.runtime.driverGetVersion()),
+        uuid=str(smi.get("uuid") or device.pci_bus_id),
         tdp_w=smi.get("power.default_limit"),
         limits={ours: int(says[theirs]) for ours, theirs in _LIMITS.items() if says.get(theirs)},
     )
@@ -198,7 +194,7 @@ def device_facts(cupy: Any, number: int) -> Facts:
 
 def _smi(bus_id: str) -> dict[str, Any]:
     """What nvidia-smi says; nothing where there is none."""
-    asked = ("power.default_limit", "clocks.max.sm", "driver_version")
+    asked = ("power.default_limit", "clocks.max.sm", "driver_version", "uuid")
     command = ["nvidia-smi", "-i", bus_id, f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)

@@ -7,6 +7,7 @@ import glob
 import math
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -132,3 +133,13 @@ def by_row(kernels: Sequence[KernelCounts], marker: str) -> Iterator[tuple[int, 
             row[1].append(kernel)
     if row is not None:
         yield row
+
+
+def version(ncu: str) -> str:
+    """Nsight Compute's version, "2025.3.1.0"; nothing where it does not say."""
+    try:
+        said = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = re.search(r"Version\s+([0-9.]+)", said)
+    return found[1] if found else ""

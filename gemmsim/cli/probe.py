@@ -50,11 +50,13 @@ def command(out: str | None, device: int | None, gpu: str | None, quick: bool, f
     path = _target(out, force)
     from gemmsim.bench.hwspec import architecture, known, refuse_nonsense, write_spec
     from gemmsim.bench.lab import CudaLab
+    from gemmsim.bench.lock import gpu_lock
 
     lab = CudaLab(device or 0)
     arch = architecture(lab.facts, Path(path).parent)
     like = known(gpu or lab.facts.name, lab.facts, asked=gpu is not None)
-    found, agreement = _measure(lab, arch, quick)
+    with gpu_lock(lab.facts.uuid):
+        found, agreement = _measure(lab, arch, quick)
     emit(list(_rows(lab.facts, found, arch, like)), _COLUMNS, format, None, notes=[agreement] * (format == "table"))
     refuse_nonsense(found)
     write_spec(path, _text(lab.facts, found, arch, like, agreement))
