@@ -60,7 +60,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """What came of one ncu: outcomes and kernels by the task's place in the chunk, the task at which the child ended."""
+    """What came of one ncu: outcomes and kernels by place in the chunk; the place of the task the child ended at."""
 
     rows: Mapping[int, Mapping[str, Any]]
     kernels: Mapping[int, Sequence[KernelCounts]]
@@ -136,7 +136,7 @@ def _chunk(lines: Sequence[Mapping[str, Any]], text: str, said: str, status: int
         raise GemmsimError(str(fatal))
     log = f"{text}\n{said}"
     if "ERR_NVGPUCTRPERM" in log:
-        refuse_failure(log, status or 0)
+        refuse_failure(log, status)
     rows = {line["done"]: line["row"] for line in lines if "done" in line}
     fell = next((line["start"] for line in lines if "start" in line and line["start"] not in rows), None)
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")

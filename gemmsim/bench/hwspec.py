@@ -1,8 +1,8 @@
 """Readings of a GPU, what its device says and what the file of its product knows, as a hardware file of one's own.
 
-Figures that can be read on the GPU are: kinds `device` and `measured`. Product data (datasheet peaks, tensor clock, memory
-type, clusters, MIG) come with their sources from the file whose product the device is; without one they are inferred
-where the format wants them, and named under `unknown` where it does not.
+Figures that can be read on the GPU are: kinds `device` and `measured`. Product data (datasheet peaks, tensor clock,
+memory type, clusters, MIG) come with their sources from the file whose product the device is; without one they are
+inferred where the format wants them, and named under `unknown` where it does not.
 """
 
 from __future__ import annotations
@@ -126,13 +126,18 @@ def _product(facts: Facts, arch: Arch, like: Known | None) -> dict[str, Figure]:
     """What the device does not tell: the product's, or inferred where the file must have it."""
     have = {} if like is None else like.figures
     keys = [*_PRODUCT, *(key for key in have if key.startswith("fma_per_clk_per_sm."))]
-    found = {key: have[key] for key in keys if key in have}
+    found = {key: have[key] for key in keys if key in have and not _faster(key, have[key], facts)}
     for key in ("dram_bytes_per_s", "tdp_w"):
         if key in have and not (key == "tdp_w" and facts.tdp_w):
             found[key] = have[key]
     for figure in _inferred(facts, arch):
         found.setdefault(figure.key, figure)
     return {key: _with_conflict(f, facts) if key == "dram_bytes_per_s" else f for key, f in found.items()}
+
+
+def _faster(key: str, figure: Figure, facts: Facts) -> bool:
+    """A clock of the product's that this device, slower than it, does not reach."""
+    return key.startswith("clock_") and float(figure.value) > facts.clock_hz
 
 
 def _inferred(facts: Facts, arch: Arch) -> Iterable[Figure]:

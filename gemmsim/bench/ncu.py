@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from gemmsim.bench.metrics import COUNTERS, Counter
 from gemmsim.errors import GemmsimError
@@ -78,7 +79,7 @@ def missing_metric(log: str) -> str | None:
     return found[1] if found else None
 
 
-def refuse_failure(log: str, status: int) -> None:
+def refuse_failure(log: str, status: int | None) -> NoReturn:
     """Raise GemmsimError for what ncu says it cannot do."""
     if "ERR_NVGPUCTRPERM" in log:
         raise GemmsimError(
@@ -86,7 +87,8 @@ def refuse_failure(log: str, status: int) -> None:
             "NVreg_RestrictProfilingToAdminUsers=0 (https://developer.nvidia.com/ERR_NVGPUCTRPERM)"
         )
     errors = [line.removeprefix("==ERROR== ").strip() for line in log.splitlines() if line.startswith("==ERROR==")]
-    raise GemmsimError(f"ncu ended with status {status}: {errors[0] if errors else 'it counted no kernel'}")
+    how = "was ended after its time" if status is None else f"ended with status {status}"
+    raise GemmsimError(f"ncu {how}: {errors[0] if errors else 'it counted no kernel'}")
 
 
 def parse(log: str, metrics: Metrics) -> list[KernelCounts]:
@@ -99,7 +101,7 @@ def parse(log: str, metrics: Metrics) -> list[KernelCounts]:
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         return []
-    table = [row for row in csv.reader(line for line in lines[start:] if line.startswith('"'))]
+    table = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
     header, rows = table[0], [row for row in table[1:] if len(row) == len(table[0])]
     units = dict(zip(header, rows[0], strict=True)) if rows and not rows[0][0] else {}
     named = [dict(zip(header, row, strict=True)) for row in rows if row[0].isdigit()]

@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gemmsim.bench.lab import Lab
 
@@ -258,7 +257,7 @@ HELD_REGS = (24, 32, 40, 48, 56, 64, 72, 80, 96, 104, 112, 128, 144, 160, 168, 1
 OCCUPANCY_THREADS = (32, 64, 96, 128, 160, 192, 256, 288, 384, 512, 640, 768, 1024)
 
 
-def occupancy_grid(smem_per_block_bytes: int) -> tuple[Sequence[int], Sequence[int], npt.NDArray[np.int64]]:
+def occupancy_grid(smem_per_block_bytes: int) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     """Threads, registers and shared bytes of the grid: 19 x 13 x 12 launches, round and odd sizes."""
     smem = np.concatenate([[0, 1000, 8192, 16384], np.linspace(20_001, smem_per_block_bytes, 8)]).astype(np.int64)
-    return OCCUPANCY_THREADS, HELD_REGS, np.unique(np.minimum(smem, smem_per_block_bytes))
+    return OCCUPANCY_THREADS, HELD_REGS, np.unique(np.minimum(smem, smem_per_block_bytes)).tolist()

@@ -1,6 +1,6 @@
-"""The program that Nsight Compute watches: `python -m gemmsim.bench.profiled TASKS OUT DEVICE`, each task launched once.
+"""What Nsight Compute watches: `python -m gemmsim.bench.profiled TASKS OUT DEVICE` launches each task once.
 
-TASKS: a Task a line, as `Task.plain` has it. OUT: {"start": number}, then {"done": number, "row": columns}, a line each.
+TASKS: a Task a line, as `Task.plain` has it. OUT: {"start": number}, then {"done": number, "row": columns}.
 Only the launches lie between cudaProfilerStart and Stop. Each row's begin with a marker, the kernel `spin` of
 kernels/measure.cu on as many blocks as the task's number plus one: the profile says whose kernels follow.
 """

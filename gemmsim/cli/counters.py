@@ -38,7 +38,7 @@ def command(
     batch: str | None, out: str | None, gpu: str | None, device: int | None, family: str | None, dtype: str | None,
     jobs: str | None, shape: Form,
 ) -> None:  # fmt: skip
-    """Count what each row of IN.csv does on the GPU, by Nsight Compute, and write it under the names of the model's terms.
+    """Count what each row of IN.csv does on the GPU, by Nsight Compute, under the names of the model's terms.
 
     Each launch is alone, its L2 empty at the start, clocks left as they are. docs/counters.md says which counter stands
     beside which term; predict on the same rows gives what the model says (columns it shares are in_NAME there).
@@ -96,7 +96,7 @@ class File:
         return left
 
     def add(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Write the file with these rows of the batch (positions and results) behind those there, complete or not at all."""
+        """Write the file with these rows (positions in the batch, results) behind those there, complete or not at all."""
         for i, found in rows:
             cells = {name: self.batch.columns[column][i] for column, name in self.given.items()}
             self.rows.append(cells | {name: _cell(found.get(name)) for name in self.results})
@@ -124,7 +124,9 @@ def _asks(
     wanted, found = set(left), dict[int, "Ask | str"]()
     for group in asked_of(table, chip.path, family, dtype, shape):
         if group.gpu.arch.compute_capability != chip.arch.compute_capability:
-            raise GemmsimError(f"{table.place(group.rows[0], 'gpu')} is {group.gpu.name}: expected {chip.name}, or nothing")
+            raise GemmsimError(
+                f"{table.place(group.rows[0], 'gpu')} is {group.gpu.name}: expected {chip.name}, or nothing"
+            )
         for place, i in enumerate(group.rows):
             if i in wanted:
                 config = tuple((str(k), int(v)) for k, v in group.config.row(place).items())
@@ -166,9 +168,7 @@ def _kernel(task: Task) -> dict[str, Any]:
             "compiler": k.compiler, "kernel_hash": k.key}  # fmt: skip
 
 
-def _tasks(
-    asks: Mapping[int, Ask], chip: Gpu, jobs: int | None
-) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
+def _tasks(asks: Mapping[int, Ask], chip: Gpu, jobs: int | None) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
     """Asks with their kernels, numbered by row; and the rows whose kernel does not compile."""
     from gemmsim.bench.backend import backend
     from gemmsim.bench.task import Task
