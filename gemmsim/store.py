@@ -1,9 +1,9 @@
 """The rows measured so far: one SQLite file, append-only, through SQLAlchemy Core.
 
-A row is one (campaign, problem, configuration, GPU, kernel, conditions): `identity` makes its key of them. A row that is
-asked for again gets the next `attempt`; nothing is ever changed or deleted. Every row is committed by itself in WAL mode
-with synchronous=NORMAL: a process killed at any moment loses nothing that was committed; a power cut may lose the last
-rows, and never the file. Times are in seconds, sizes in bytes, clocks in Hz, power in W, temperature in degrees Celsius.
+A row is one (campaign, problem, configuration, GPU, kernel, conditions): `identity` makes its key of them. A row that
+is asked for again gets the next `attempt`; nothing is ever changed or deleted. Every row is committed by itself in WAL
+mode with synchronous=NORMAL: a process killed at any moment loses nothing that was committed; a power cut may lose the
+last rows, and never the file. Seconds, bytes, Hz, W, degrees Celsius.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ IDENTITY: Mapping[str, type] = {
 }  # fmt: skip
 _OUTCOME: Mapping[str, type] = {
     "status": str, "reason": str, "time_s": float, "p20_s": float, "p80_s": float, "min_s": float,
-    "sample_count": int, "launches": int, "timed_by": str, "tflops": float, "unstable": str, "cublas_time_s": float, "ratio": float,
+    "sample_count": int, "launches": int, "timed_by": str, "tflops": float, "unstable": str,
+    "cublas_time_s": float, "ratio": float,
     "error": float, "error_limit": float, "element_error": float, "nan_count": int,
 }  # fmt: skip
 _KERNEL: Mapping[str, type] = {
@@ -75,11 +76,15 @@ def _table() -> Table:
     from sqlalchemy import JSON, Column, Float, Integer, MetaData, Table, Text, UniqueConstraint
 
     kinds: dict[type, Any] = {str: Text, int: Integer, float: Float}
-    typed = [Column(name, kinds[kind]) for name, kind in COLUMNS.items()]
-    held = [Column(name, JSON) for name in JSON_COLUMNS]
-    key = [Column("id", Integer, primary_key=True), Column("key", Text, nullable=False, index=True)]
-    attempt = Column("attempt", Integer, nullable=False)
-    return Table("rows", MetaData(), *key, attempt, *typed, *held, UniqueConstraint("key", "attempt"))
+    columns: list[Any] = [
+        Column("id", Integer, primary_key=True),
+        Column("key", Text, nullable=False),
+        Column("attempt", Integer, nullable=False),
+        *(Column(name, kinds[kind]) for name, kind in COLUMNS.items()),
+        *(Column(name, JSON(none_as_null=True)) for name in JSON_COLUMNS),
+        UniqueConstraint("key", "attempt"),
+    ]
+    return Table("rows", MetaData(), *columns)
 
 
 class Store:
@@ -153,7 +158,7 @@ class Store:
         c = self.table.c
         asked = select(c.key, func.count()).where(c.campaign == campaign).group_by(c.key)
         with self._begin() as connection:
-            return {key: count for key, count in connection.execute(asked)}
+            return {str(row[0]): int(row[1]) for row in connection.execute(asked)}
 
     def rows(self, campaign: str | None = None, *, latest: bool = True, **equal: str) -> list[Row]:
         """Rows in the order they were measured; latest: the last attempt of each. equal: column = value."""

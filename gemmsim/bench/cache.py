@@ -1,7 +1,8 @@
 """Compiled kernels on disk, each under the hash of all that it follows from; several processes may share the folder.
 
-An entry is two files: `<key>.cubin`, and `<key>.json` with the compiler's log and the cubin's own hash. Both take their
-names only when they are complete, and an entry whose hash is not that of its cubin counts as none.
+An entry is two files: `<key>.cubin`, and `<key>.json` with the compiler's log and the cubin's own hash; PTX, where it
+was asked for, is a third, `<key>.ptx`. All take their names only when they are complete, and an entry whose hash is not
+that of its cubin counts as none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import cache_folder
@@ -37,23 +39,26 @@ class Cache:
         """folder: where; left out, `cubins` in the folder for caches ($GEMMSIM_CACHE)."""
         self.folder = cache_folder() / "cubins" if folder is None else folder
 
-    def get(self, key: str) -> Entry | None:
-        """The entry of a key; None if there is none, or no whole one."""
+    def get(self, key: str, *, ptx: bool = False) -> Entry | None:
+        """The entry of a key; None if there is none, or no whole one, or one without the PTX that is asked for."""
         cubin, record = self._files(key)
         try:
             found = json.loads(record.read_bytes())
             log, digest = found["log"], found["sha256"]
             if digest is None:
                 return Entry(None, str(log))
-            return Entry(cubin, str(log)) if _sha256(cubin.read_bytes()) == digest else None
+            whole = _sha256(cubin.read_bytes()) == digest and (not ptx or cubin.with_suffix(".ptx").is_file())
+            return Entry(cubin, str(log)) if whole else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def put(self, key: str, cubin: bytes | None, log: str) -> Entry:
+    def put(self, key: str, cubin: bytes | None, log: str, ptx: str | None = None) -> Entry:
         """Keep what a compilation left. Raises GemmsimError where the folder cannot be written."""
         path, record = self._files(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if ptx is not None:
+                _write(path.with_suffix(".ptx"), ptx.encode())
             if cubin is not None:
                 _write(path, cubin)
             digest = None if cubin is None else _sha256(cubin)
@@ -65,10 +70,12 @@ class Cache:
             ) from None
         return Entry(None if cubin is None else path, log)
 
-    def keep(self, key: str, answer: Mapping[str, str | None]) -> Entry:
-        """`put` what a worker answers: `cubin` in base64 or None, and `log`."""
+    def keep(self, key: str, answer: Mapping[str, Any]) -> Entry:
+        """`put` what a worker answers: `cubin` in base64 or None, `log`, `ptx` or None; a `fault` is not kept."""
         packed = answer["cubin"]
-        return self.put(key, None if packed is None else base64.b64decode(packed), str(answer["log"]))
+        if answer.get("fault"):
+            return Entry(None, str(answer["log"]))
+        return self.put(key, None if packed is None else base64.b64decode(packed), str(answer["log"]), answer["ptx"])
 
     def _files(self, key: str) -> tuple[Path, Path]:
         folder = self.folder / key[:2]

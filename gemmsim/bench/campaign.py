@@ -79,26 +79,31 @@ def chip(place: Place, name: str) -> Gpu:
     return gpu
 
 
-def run(asks: Sequence[Ask], settings: Settings, store: Store, progress: Progress = lambda done, row: None) -> Result:
-    """Measure every ask that the store does not have; the Result says what came of it.
+def run(
+    asks: Sequence[Ask], settings: Settings, store: Store, result: Result,
+    progress: Progress = lambda done, row: None,
+) -> None:  # fmt: skip
+    """Measure every ask that the store does not have, each once; `result` says at any moment what came of it so far.
 
     progress is told the asks done with and the row that did it, None for those that were there. Raises GemmsimError
     where there is no GPU to measure on, where it is taken, or where the store fails; rows so far are in the store.
     """
-    campaign = _Campaign(list(asks), settings, store, progress)
+    campaign = _Campaign(list(asks), settings, store, progress, result)
     began = time.monotonic()
     try:
         campaign.run()
     finally:
         campaign.close()
-        campaign.result.wall_s = time.monotonic() - began
-    return campaign.result
+        result.wall_s = time.monotonic() - began
 
 
 class _Campaign:
-    def __init__(self, asks: list[Ask], settings: Settings, store: Store, progress: Progress) -> None:
+    def __init__(
+        self, asks: list[Ask], settings: Settings, store: Store, progress: Progress, result: Result
+    ) -> None:  # fmt: skip
         self.asks, self.settings, self.store, self.progress = asks, settings, store, progress
-        self.result = Result(keys=[""] * len(asks))
+        self.result = result
+        self.result.keys[:] = [""] * len(asks)
         self.heard: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
         self.child: Child | None = None
         self.deadline = float("inf")
@@ -130,15 +135,17 @@ class _Campaign:
 
     def _started(self) -> Child:
         """A child that said hello. Raises GemmsimError where it cannot."""
-        child = Child(self.settings.device, lambda who, message: self.heard.put(("child", who, message)))
+        child = Child(self.settings.device, self._heard_of)
         self.child = child
         until = time.monotonic() + START_S
         while True:
             try:
                 kind, who, message = self.heard.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                raise GemmsimError(f"the GPU did not answer within {START_S:.0f} s: expected a device at rest") from None
-            if kind != "child" or who is not child:
+                raise GemmsimError(
+                    f"the GPU did not answer within {START_S:.0f} s: expected a device at rest"
+                ) from None
+            if kind != "child" or id(who) != id(child):
                 self._later(kind, who, message)
                 continue
             if message is None:
@@ -147,6 +154,9 @@ class _Campaign:
                 raise GemmsimError(str(message["fatal"]))
             self.place = Place(**message["hello"])
             return child
+
+    def _heard_of(self, child: Child, message: Mapping[str, Any] | None) -> None:
+        self.heard.put(("child", child, message))
 
     def _later(self, kind: str, who: Any, message: Any) -> None:
         """What is heard of the compiler while a child starts."""
@@ -252,8 +262,8 @@ class _Campaign:
 
     def _hear(self, kind: str, who: Any, message: Any) -> None:
         if kind == "child":
-            if who is self.child:
-                self._answer(who, message)
+            if self.child is not None and who is self.child:
+                self._answer(self.child, message)
         elif kind == "kernel":
             self._kernel(who, *message)
         elif kind == "compiled":

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gemmsim.bench.task import Task
@@ -20,7 +20,7 @@ AHEAD = 4
 class Child:
     """A worker process. hear(child, message) is called from a thread with each line, and with None at its end."""
 
-    def __init__(self, device: int, hear: Callable[[Child, dict[str, Any] | None], None]) -> None:
+    def __init__(self, device: int, hear: Callable[[Child, Mapping[str, Any] | None], None]) -> None:
         command = [sys.executable, "-m", "gemmsim.bench.worker", str(device), str(os.getpid())]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
@@ -66,7 +66,7 @@ class Child:
         what = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
         return f"{what}: {self._errors[-1]}" if self._errors else what
 
-    def _listen(self, hear: Callable[[Child, dict[str, Any] | None], None]) -> None:
+    def _listen(self, hear: Callable[[Child, Mapping[str, Any] | None], None]) -> None:
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
             for line in self._process.stdout:

@@ -1,4 +1,4 @@
-"""Kernels compiled to cubins on a machine with no GPU: in parallel, cached on disk, with what the compiler says of them.
+"""Kernels compiled to cubins without a GPU: in parallel, cached on disk, with what the compiler says of them.
 
 A `Request` names a configuration, a `Source` what the compiler is given; requests whose macros are the same share one
 cubin. A kernel that does not compile is a result with `status` "compile", never an exception.
@@ -17,6 +17,7 @@ from gemmsim.bench import nvrtc, ptxas
 from gemmsim.bench.cache import Cache, Entry, key_of, source_digest
 from gemmsim.bench.cubin import resources
 from gemmsim.bench.pool import Died, Pool
+from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
 from gemmsim.paths import data_folder
 from gemmsim.problem import Form, form_of
@@ -77,9 +78,17 @@ def arch_of(gpu: Gpu) -> str:
     return f"sm_{number}{'a' if number >= _FIRST_SPECIFIC else ''}"
 
 
+def cuda_family(name: str) -> Any:
+    """A CUDA family's module, with SOURCE, macros and plan. Raises GemmsimError for one that has no CUDA kernel."""
+    module = importlib.import_module(f"gemmsim.families.{name}")
+    if not hasattr(module, "SOURCE"):
+        raise GemmsimError(f"family {name} has no CUDA kernel to compile")
+    return module
+
+
 def source_of(request: Request) -> Source:
     """What a request gives the compiler. Raises GemmsimError for types that its family has no kernel for."""
-    family: Any = importlib.import_module(f"gemmsim.families.{request.family}")
+    family = cuda_family(request.family)
     macros: dict[str, str] = family.macros(form_of(request.form), dict(request.config))
     return Source(data_folder("kernels") / family.SOURCE, tuple(sorted(macros.items())), request.arch)
 
@@ -89,14 +98,17 @@ def compile_all(
     *,
     jobs: int | None = None,
     cache: Path | None = None,
+    ptx: bool = False,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Iterator[tuple[int, Compiled]]:
     """Position and result of each request, as they finish; what the cache holds comes first.
 
-    jobs: processes, one a core if left out. cache: a folder in place of the usual one. progress is told how many more
+    jobs: processes, one a core if left out. cache: a folder in place of the usual one. ptx: a file beside the
+    cubin, of the same name and .ptx. progress is told how many more
     are done. Raises GemmsimError if the compiler is missing or has no code for an architecture, or a disk is full.
     """
-    for i, found in compile_sources([source_of(r) for r in requests], jobs=jobs, cache=cache, progress=progress):
+    sources = [source_of(r) for r in requests]
+    for i, found in compile_sources(sources, jobs=jobs, cache=cache, ptx=ptx, progress=progress):
         yield i, replace(found, request=requests[i])
 
 
@@ -105,13 +117,14 @@ def compile_sources(
     *,
     jobs: int | None = None,
     cache: Path | None = None,
+    ptx: bool = False,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Iterator[tuple[int, Compiled]]:
     """As compile_all, of files and macros that belong to no family."""
     for arch in sorted({source.arch for source in sources}):
         nvrtc.check_arch(arch)
     places = _places(sources)
-    for key, found in _entries(places, sources, Cache(cache), jobs or cores()):
+    for key, found in _entries(places, sources, Cache(cache), jobs or cores(), ptx):
         for i in places[key]:
             progress(1)
             yield i, _compiled(key, sources[i], found)
@@ -137,25 +150,25 @@ def _key(source: Source, digest: str) -> str:
 
 
 def _entries(
-    places: dict[str, list[int]], sources: Sequence[Source], cache: Cache, jobs: int
+    places: dict[str, list[int]], sources: Sequence[Source], cache: Cache, jobs: int, ptx: bool
 ) -> Iterator[tuple[str, Entry | Died]]:
     """Key and entry: what the cache holds, then what is compiled."""
     missing: list[str] = []
     for key in places:
-        entry = cache.get(key)
+        entry = cache.get(key, ptx=ptx)
         if entry is None:
             missing.append(key)
         else:
             yield key, entry
-    questions = [_question(sources[places[key][0]]) for key in missing]
+    questions = [_question(sources[places[key][0]], ptx) for key in missing]
     for i, answer in Pool("gemmsim.bench.compile_worker", jobs).answers(questions):
         yield missing[i], answer if isinstance(answer, Died) else cache.keep(missing[i], answer)
 
 
-def _question(source: Source) -> dict[str, Any]:
+def _question(source: Source, ptx: bool) -> dict[str, Any]:
     return {
         "name": source.path.name, "source": source.path.read_text(encoding="utf-8"), "macros": dict(source.macros),
-        "arch": source.arch, "include": [str(source.path.parent)],
+        "arch": source.arch, "include": [str(source.path.parent)], "ptx": ptx,
     }  # fmt: skip
 
 

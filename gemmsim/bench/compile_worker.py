@@ -9,19 +9,36 @@ import base64
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 
 def main() -> None:
-    """Answer each line of JSON (the arguments of compile_cubin) with one: `cubin` in base64 or null, and `log`."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever the compiler prints itself is no answer
-    from gemmsim.bench.nvrtc import compile_cubin
+    """Answer each line of JSON (the arguments of compile_cubin) with one, see `answer`."""
+    serve(answer)
 
+
+def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each line of JSON on the input with one on the output; what is printed meanwhile goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     for line in sys.stdin:
-        cubin, log = compile_cubin(**json.loads(line))
-        packed = None if cubin is None else base64.b64encode(cubin).decode()
-        answers.write(json.dumps({"cubin": packed, "log": log}) + "\n")
+        answers.write(json.dumps(answer(json.loads(line))) + "\n")
         answers.flush()
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """`cubin` in base64, `log`, `ptx`. `cubin` is null for a source that does not compile, or with `fault` for another
+    failure, which says nothing of the source."""
+    from gemmsim.bench.nvrtc import Refused, compile_cubin
+
+    try:
+        cubin, log, ptx = compile_cubin(**question)
+    except Refused as verdict:
+        return {"cubin": None, "log": str(verdict), "ptx": None}
+    except Exception as error:
+        return {"cubin": None, "log": f"{type(error).__name__}: {error}", "ptx": None, "fault": True}
+    return {"cubin": base64.b64encode(cubin).decode(), "log": log, "ptx": ptx}
 
 
 if __name__ == "__main__":

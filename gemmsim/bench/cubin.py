@@ -6,9 +6,9 @@ Those of the section `.nv.info` read here hold two 32-bit words, the symbol of a
     0x2f  EIATTR_REGCOUNT     registers a thread
     0x11  EIATTR_FRAME_SIZE   bytes of the stack frame: local memory a thread, spilled words and indexed arrays alike
 
-Static shared memory is the size of the section `.nv.shared.<kernel>`, which from sm_90 on begins with the RESERVED bytes
-that the driver keeps for itself: no part of the kernel's, and counted apart wherever occupancy is. The records have the
-names of `cuobjdump -elf`; tests hold them against what ptxas says of the same kernels.
+Static shared memory is the size of the section `.nv.shared.<kernel>`, which from sm_90 on begins with the RESERVED
+bytes that the driver keeps for itself: no part of the kernel's, and counted apart wherever occupancy is. The records
+have the names of `cuobjdump -elf`; tests hold them against what ptxas says of the same kernels.
 """
 
 from __future__ import annotations

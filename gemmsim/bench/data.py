@@ -10,6 +10,7 @@ import numpy as np
 from gemmsim.bench.device import HELD_AS, TYPE_NUMBERS, Device
 from gemmsim.bench.task import Ask
 from gemmsim.errors import GemmsimError
+from gemmsim.families.cuda import TYPES
 from gemmsim.problem import Form
 
 #: alpha; beta where C is read; the scale of that step. No powers of one another, and exact in every type: a kernel that
@@ -34,8 +35,9 @@ class Scalars:
 
 
 def scalars(form: Form) -> Scalars:
-    """The scalars a Form is measured with; 1 for alpha where the kernel is to do the plain product alone."""
-    return Scalars(ALPHA, BETA if form.beta else 0.0, SCALE if "scale" in form.epilogue else 1.0)
+    """The scalars a Form is measured with. Alpha is 1 for the types whose kernel, Triton's, does not take one."""
+    alpha = ALPHA if form.dtype in TYPES else 1.0
+    return Scalars(alpha, BETA if form.beta else 0.0, SCALE if "scale" in form.epilogue else 1.0)
 
 
 @dataclass

@@ -199,6 +199,7 @@ class Launch:
         )  # fmt: skip
 
     def __call__(self) -> None:
+        """Queue one launch."""
         self._call(*self._given)
 
 

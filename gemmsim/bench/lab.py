@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gemmsim.bench.compile import Source, compile_one
 from gemmsim.bench.device import device_count, import_cupy
+from gemmsim.bench.task import Place
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import data_folder
 
@@ -39,6 +40,11 @@ class Facts:
     tdp_w: float | None
     #: limits of an SM, under the names of an architecture's file
     limits: Mapping[str, int]
+
+    @property
+    def place(self) -> Place:
+        """As rows and the choice of a hardware file have it."""
+        return Place(self.name, self.uuid, self.compute_capability, self.sm_count, self.driver, "")
 
 
 class Lab(Protocol):

@@ -17,6 +17,8 @@ MISSING = "gemmsim compile needs cuda-core and NVRTC: pip install 'gemmsim[compi
 #: options of every compilation beside macros, architecture and include folder: a part of what a cubin is known by.
 #: A constexpr function without __device__ is the device's, as with nvcc.
 OPTIONS: Mapping[str, Any] = {"std": "c++17", "ptxas_options": ["-v"], "device_as_default_execution_space": True}
+#: in the error of a source that does not compile, and of no other
+_VERDICT = "NVRTC_ERROR_COMPILATION"
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
@@ -69,10 +71,14 @@ def check_arch(arch: str) -> None:
         raise GemmsimError(f"{version()} cannot compile for {arch}: it has {listed}")
 
 
+class Refused(Exception):
+    """The compiler's verdict on a source: it does not compile. The message is its log."""
+
+
 def compile_cubin(
-    name: str, source: str, macros: Mapping[str, str], arch: str, include: Sequence[str] = ()
-) -> tuple[bytes | None, str]:
-    """The cubin (None if it does not compile) and the compiler's log, of one source; for a process of its own."""
+    name: str, source: str, macros: Mapping[str, str], arch: str, include: Sequence[str], ptx: bool
+) -> tuple[bytes, str, str | None]:
+    """Cubin, the compiler's log, and PTX if asked for; in a process of its own. Raises Refused."""
     from cuda.core import Program, ProgramOptions
 
     log = io.StringIO()
@@ -81,7 +87,20 @@ def compile_cubin(
         include_path=list(include) or None, **OPTIONS,
     )  # fmt: skip
     try:
-        code = Program(source, "c++", options).compile("cubin", logs=log).code
-    except Exception as error:  # cuda-core wraps what NVRTC says in errors of several types
-        return None, str(error)
-    return bytes(code), timeless(log.getvalue())
+        program = Program(source, "c++", options)
+        code = bytes(program.compile("cubin", logs=log).code)
+    except Exception as error:  # cuda-core has several types for what NVRTC says
+        if _VERDICT not in str(error):
+            raise
+        raise Refused(timeless(str(error))) from None
+    return code, timeless(log.getvalue()), _ptx(program.handle) if ptx else None
+
+
+def _ptx(program: Any) -> str:
+    """The PTX on the way to the cubin; cuda-core's own call for it asks for a driver."""
+    from cuda.bindings import nvrtc
+
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    text = bytearray(size)
+    nvrtc.nvrtcGetPTX(program, text)
+    return text.rstrip(b"\0").decode()

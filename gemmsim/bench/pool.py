@@ -40,7 +40,12 @@ class Worker:
     def ask(self, question: Mapping[str, Any]) -> Any:
         """The answer. Raises Died if the process ends first, or is silent for limit_s and killed."""
         silent = threading.Event()
-        timer = threading.Timer(self._limit_s, lambda: (silent.set(), self._process.kill()))
+
+        def end() -> None:
+            silent.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._limit_s, end)
         timer.daemon = True
         timer.start()
         try:

@@ -11,7 +11,8 @@ _PROPERTIES = re.compile(
     r"(\d+) bytes spill loads\s+(?:ptxas )?info\s*: Used (\d+) registers(.*)"
 )
 _SHARED = re.compile(r"(\d+) bytes smem")
-_WARNING = re.compile(r"warning\s*(?:#(\S+?)(?:-D)?)?\s*:\s*(.*)", re.IGNORECASE)
+#: what the assembler warns of (sometimes as `info`, but with a number), and what the front end says of speed
+_WARNING = re.compile(r"ptxas warning\s*:\s*(.*)|ptxas info\s*:\s*(\(C\d+\).*)|warning.*?:\s*(.*unroll.*)")
 _ERROR = re.compile(r"(?:error|fatal)\s*(?:#\S+)?\s*:\s*(.*)", re.IGNORECASE)
 _UNSAID = re.compile(r"^ptxas info\s*: Compile time = .*\n?", re.MULTILINE)
 
@@ -38,11 +39,11 @@ def said(log: str) -> dict[str, Said]:
 
 def timeless(log: str) -> str:
     """The log without how long it took: the same for the same kernel."""
-    return _UNSAID.sub("", log).strip()
+    return _UNSAID.sub("", log.replace("\0", "")).strip()
 
 
 def warnings(log: str, kernel: str) -> tuple[str, ...]:
-    """What costs speed, each once: spills and local arrays of the kernel, and whatever the compiler warns of."""
+    """What costs speed, each once: spills and local arrays of the kernel, whatever ptxas warns of."""
     return tuple(dict.fromkeys([*_memory(said(log).get(kernel)), *_warned(log)]))
 
 
@@ -58,14 +59,14 @@ def _memory(found: Said | None) -> Iterator[str]:
 def _warned(log: str) -> Iterator[str]:
     for line in log.splitlines():
         match = _WARNING.search(line)
-        if match and "error" not in line.partition("warning")[0].lower():
-            yield " ".join(match[2].split())
+        if match:
+            yield next(text for text in match.groups() if text)
 
 
 def first_error(log: str) -> str:
     """The first error of a log, with its place if there is one; else its first line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     for line in lines:
-        if _ERROR.search(line) and not line.startswith("NVRTC_ERROR"):
+        if _ERROR.search(line):
             return line
     return lines[0] if lines else "the compiler gave no reason"

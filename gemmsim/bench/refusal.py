@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ def _group(family: str, form: Form, asks: Sequence[Ask], gpu: Gpu) -> Sequence[s
     problem = gemm([a.m for a in asks], [a.n for a in asks], [a.k for a in asks], form)
     try:
         families.check(family, problem)
+        _check_kernel(family, form, asks[0])
     except GemmsimError as error:
         return [f"kernel: {error}"] * len(asks)
     names = [name for name, _ in asks[0].config]
@@ -43,3 +45,16 @@ def _group(family: str, form: Form, asks: Sequence[Ask], gpu: Gpu) -> Sequence[s
     module = families.family(family)
     launch = module.launch(problem, config, gpu.arch)
     return module.refusals(problem, config, launch, gpu.arch).reasons()
+
+
+def _check_kernel(family: str, form: Form, ask: Ask) -> None:
+    """Raise GemmsimError for a Form that the family has no source for, though its model may do it."""
+    if family == "triton":
+        from gemmsim.bench.triton_compile import check_form
+
+        check_form(form)
+        return
+    module: Any = importlib.import_module(f"gemmsim.families.{family}")
+    if not hasattr(module, "macros"):
+        raise GemmsimError(f"family {family} has no kernel that can be launched")
+    module.macros(form, dict(ask.config))

@@ -83,7 +83,8 @@ class Rig:
         else:
             found = self.timer.samples(calls, how.l2, count)
         after = self.nvml.read()
-        return {**_columns(ask, found.seconds, before, after, found.host_bound), "launches": launches, "timed_by": timing}
+        columns = _columns(ask, found.seconds, before, after, found.host_bound)
+        return columns | {"launches": launches, "timed_by": timing}
 
     def _other(self, ask: Ask, data: Data) -> Prepared:
         """cuBLAS on the same inputs, its result in an array of its own."""

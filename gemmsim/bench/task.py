@@ -43,9 +43,10 @@ class Ask:
     conditions: Conditions = Conditions()
 
     @property
-    def kernel(self) -> tuple[str, Form, tuple[tuple[str, int], ...]]:
-        """What the compiler is asked for."""
-        return self.family, self.form, self.config
+    def kernel(self) -> tuple[object, ...]:
+        """What the compiler is asked for. Triton's code hangs on which sizes are 1 and which multiples of 16, too."""
+        sizes = (self.m, self.n, self.k) if self.family == "triton" else ()
+        return self.family, self.form, self.config, *(1 if size == 1 else size % 16 == 0 for size in sizes)
 
     def identity(self, campaign: str, gpu: str, kernel_hash: str) -> dict[str, Any]:
         """The columns that make the row the one it is (see store.IDENTITY), and its configuration."""

@@ -67,7 +67,6 @@ class TritonCompiled(Compiled):
     num_warps: int = 0
     shared: int = 0
     arguments: tuple[str, ...] = ()
-    ptx: str = ""
 
 
 def version() -> str:
@@ -118,7 +117,7 @@ def compile_triton(
 
 
 def _question(request: TritonRequest) -> dict[str, Any]:
-    """What the worker is asked, the path aside: signature, constants, specialisations as Triton's launcher finds them."""
+    """What the worker is asked, the path aside; specialisations are those that Triton's launcher would find."""
     config, form = dict(request.config), form_of(request.form)
     operand, result = TYPES[form.dtype]
     sizes = dict(zip("mnk", request.size, strict=True))
@@ -134,9 +133,7 @@ def _question(request: TritonRequest) -> dict[str, Any]:
             "num_stages": config["num_stages"]}  # fmt: skip
 
 
-def _entries(
-    questions: Mapping[str, Mapping[str, Any]], cache: Cache, jobs: int
-) -> Iterator[tuple[str, Entry | Died]]:
+def _entries(questions: Mapping[str, Mapping[str, Any]], cache: Cache, jobs: int) -> Iterator[tuple[str, Entry | Died]]:
     """Key and entry: what the cache holds, then what is compiled."""
     missing = []
     for key in questions:
@@ -163,5 +160,5 @@ def _compiled(key: str, request: TritonRequest, question: Mapping[str, Any], fou
     arguments = tuple(name for name, kind in question["signature"].items() if kind != "constexpr")
     return TritonCompiled(
         None, "ok", found.cubin, key, version(), taken.regs_per_thread, stack, said["shared"], stack, warnings,
-        name=said["name"], num_warps=said["num_warps"], shared=said["shared"], arguments=arguments, ptx=said["ptx"],
+        name=said["name"], num_warps=said["num_warps"], shared=said["shared"], arguments=arguments,
     )  # fmt: skip

@@ -5,31 +5,31 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from gemmsim.bench.compile_worker import serve
+
 
 def main() -> None:
-    """Answer each line of JSON (the arguments of compile_kernel) with one: `cubin` in base64 or null, and `log`."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever the compiler prints itself is no answer
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line))) + "\n")
-        answers.flush()
+    """Answer each line of JSON (the arguments of compile_kernel) with one, see `answer`."""
+    serve(answer)
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """`cubin` in base64 and, as `log`, JSON with the kernel's name, warps and bytes of shared memory; or the error."""
+    """`cubin` in base64 and, as `log`, JSON: the kernel's name, warps, bytes of shared memory; or the error."""
     try:
         made = compile_kernel(**question)
+    except (OSError, MemoryError, ImportError) as error:
+        return {"cubin": None, "log": _sentence(error), "ptx": None, "fault": True}
     except Exception as error:  # Triton's own, MLIR's, ptxas': all of them say that this kernel is not to be had
-        return {"cubin": None, "log": _sentence(error)}
+        return {"cubin": None, "log": _sentence(error), "ptx": None}
     meta = made.metadata
     said = {"name": meta.name, "num_warps": meta.num_warps, "shared": meta.shared,
-            "global_scratch": meta.global_scratch_size, "ptx": made.asm["ptx"]}  # fmt: skip
-    return {"cubin": base64.b64encode(made.asm["cubin"]).decode(), "log": json.dumps(said)}
+            "global_scratch": meta.global_scratch_size}  # fmt: skip
+    cubin = base64.b64encode(made.asm["cubin"]).decode()
+    return {"cubin": cubin, "log": json.dumps(said), "ptx": made.asm["ptx"]}
 
 
 def compile_kernel(

@@ -1,4 +1,4 @@
-"""The child of a campaign: `python -m gemmsim.bench.worker DEVICE PARENT`. Tasks come in on stdin, rows go out on stdout.
+"""The child of a campaign: `python -m gemmsim.bench.worker DEVICE PARENT`, tasks in on stdin, rows out on stdout.
 
 One JSON object a line. Out: {"hello": place} or {"fatal": sentence} once; then for each task {"start": number} and
 {"done": number, "row": columns}. A task that breaks the GPU's context says so in its row, and the child ends: the next

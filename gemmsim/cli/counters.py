@@ -13,7 +13,7 @@ import numpy as np
 from gemmsim.cli.options import Command, form_options, number_option, whole
 from gemmsim.cli.tables import progress
 from gemmsim.errors import GemmsimError
-from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.hardware import Gpu
 from gemmsim.problem import Form
 from gemmsim.rows import Column, Table, check_out, out_names, read_csv, write_csv
 
@@ -30,7 +30,7 @@ SAID = ("counted_on", "status", "reason", "regs_per_thread", "spill_bytes", "sme
 @click.option("--out", metavar="FILE", help="The rows with their counters; those it holds already are not run again.")
 @click.option("--gpu", metavar="G", help="Name or file of the GPU.  [default: the one that has the device's name]")
 @click.option("--device", metavar="N", callback=whole(0, 1023), help="Which GPU, as CUDA counts them.  [default: 0]")
-@click.option("--family", metavar="F", help="The family, where the rows do not say.")
+@click.option("--family", metavar="F", help="The family, where the rows do not say; cublas is one.")
 @click.option("--dtype", metavar="T", help="The dtype, where the rows do not say.")
 @click.option("--jobs", metavar="N", help="Compilers at work at once.  [default: one a core]")
 @form_options
@@ -50,11 +50,13 @@ def command(
     processes = number_option("--jobs", jobs, 1, 1024)
     table = read_csv(batch)
     from gemmsim.bench.ncu import find_ncu
+    from gemmsim.cli.asked import Said, of_batch
 
     ncu = find_ncu()
     file = File(table, out)
-    chip, asks = _asks(table, file.left, gpu, device or 0, family, dtype, shape)
-    _count(file, asks, chip, device or 0, ncu, processes)
+    asked = of_batch(table, Said(gpu, family, dtype, None, shape))
+    asks = {i: asked.asks[asked.of_row[i]] for i in file.left}
+    _count(file, asks, gpu or asked.gpu or "auto", device or 0, ncu, processes)
 
 
 class File:
@@ -113,46 +115,18 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _asks(
-    table: Table, left: Sequence[int], gpu: str | None, device: int, family: str | None, dtype: str | None, shape: Form
-) -> tuple[Gpu, dict[int, Ask | str]]:
-    """The GPU; row -> what is to be launched, or why it cannot be. Raises GemmsimError for a malformed row."""
-    from gemmsim.bench.task import Ask
-    from gemmsim.cli.facts import asked_of
-
-    chip = load_gpu(gpu or _device_name(device))
-    wanted, found = set(left), dict[int, "Ask | str"]()
-    for group in asked_of(table, chip.path, family, dtype, shape):
-        if group.gpu.arch.compute_capability != chip.arch.compute_capability:
-            raise GemmsimError(
-                f"{table.place(group.rows[0], 'gpu')} is {group.gpu.name}: expected {chip.name}, or nothing"
-            )
-        for place, i in enumerate(group.rows):
-            if i in wanted:
-                config = tuple((str(k), int(v)) for k, v in group.config.row(place).items())
-                ask = Ask(*group.sizes[place], form=group.form, family=group.family, config=config)
-                found[i] = group.reasons[place] or ask
-    return chip, dict(sorted(found.items()))
-
-
-def _device_name(device: int) -> str:
-    from gemmsim.bench.lab import device_facts, opened
-
-    return device_facts(opened(device), device).name
-
-
-def _count(file: File, asks: Mapping[int, Ask | str], chip: Gpu, device: int, ncu: str, jobs: int | None) -> None:
+def _count(file: File, asks: Mapping[int, Ask], gpu: str, device: int, ncu: str, jobs: int | None) -> None:
+    from gemmsim.bench.campaign import chip
     from gemmsim.bench.counters import counted
     from gemmsim.bench.lab import device_facts, opened
     from gemmsim.bench.lock import gpu_lock
     from gemmsim.bench.ncu import version
 
     facts = device_facts(opened(device), device)
-    every = {"counted_on": chip.name, "ncu": version(ncu), "driver": facts.driver}
+    known = chip(facts.place, gpu)
+    every = {"counted_on": known.name, "ncu": version(ncu), "driver": facts.driver}
     with gpu_lock(facts.uuid), progress(len(asks), "Counting") as step:
-        refused = [(i, every | {"status": "refused", "reason": why}) for i, why in asks.items() if isinstance(why, str)]
-        ready, broken = _tasks({i: ask for i, ask in asks.items() if not isinstance(ask, str)}, chip, jobs)
-        broken += refused
+        ready, broken = _tasks(asks, known, jobs)
         if broken:
             file.add([(i, every | row) for i, row in broken])
             step(len(broken))
@@ -168,21 +142,30 @@ def _kernel(task: Task) -> dict[str, Any]:
             "compiler": k.compiler, "kernel_hash": k.key}  # fmt: skip
 
 
-def _tasks(asks: Mapping[int, Ask], chip: Gpu, jobs: int | None) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
-    """Asks with their kernels, numbered by row; and the rows whose kernel does not compile."""
+def _tasks(
+    asks: Mapping[int, Ask], gpu: Gpu, jobs: int | None
+) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
+    """Asks with their kernels, numbered by row; and the rows that cannot run, or whose kernel does not compile."""
     from gemmsim.bench.backend import backend
-    from gemmsim.bench.task import Task
+    from gemmsim.bench.refusal import refused
+    from gemmsim.bench.task import CUBLAS, Kernel, Task
 
-    rows, tasks, broken = list(asks), [], []
-    for place, error, kernel in backend().compile_ahead([asks[i] for i in rows], chip, jobs):
+    reasons = dict(zip(asks, refused(list(asks.values()), gpu), strict=True))
+    broken: list[tuple[int, dict[str, Any]]] = [
+        (i, {"status": "refused", "reason": reason}) for i, reason in reasons.items() if reason
+    ]
+    may = [i for i, reason in reasons.items() if not reason]
+    tasks = [Task(i, asks[i], Kernel(key=CUBLAS)) for i in may if asks[i].family == CUBLAS]
+    rows = [i for i in may if asks[i].family != CUBLAS]
+    for place, error, kernel in backend().compile_ahead([asks[i] for i in rows], gpu, jobs):
         if error:
             broken.append((rows[place], {"status": "compile", "reason": error, "kernel_hash": kernel.key}))
         else:
             tasks.append(Task(rows[place], asks[rows[place]], kernel))
-    return sorted(tasks, key=lambda task: (_problem(task), task.number)), broken
+    return sorted(tasks, key=_order), sorted(broken, key=lambda row: row[0])
 
 
-def _problem(task: Task) -> tuple[Any, ...]:
-    """What tasks that share data have in common."""
+def _order(task: Task) -> tuple[Any, ...]:
+    """Tasks of one problem, which share data, one after another."""
     ask = task.ask
-    return ask.m, ask.n, ask.k, str(ask.form)
+    return ask.m, ask.n, ask.k, str(ask.form), task.number

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,10 @@ from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.problem import Form, form_of, gemm
-from gemmsim.rows import Column, Index, Table
+from gemmsim.rows import Column, Table
 
 if TYPE_CHECKING:
-    from gemmsim.bench.compile import Compiled, Request
+    from gemmsim.bench.compile import Compiled
 
 #: columns that a compilation adds, in their order
 FACTS = ("regs_per_thread", "spill_bytes", "smem_bytes", "stack_bytes", "warnings", "compiler", "kernel_hash",
@@ -57,7 +56,7 @@ def asked_one(family: str, form: Form, config: Mapping[str, int], gpu: str) -> A
 
 
 def asked_of(table: Table, gpu: str | None, family: str | None, dtype: str | None, shape: Form) -> list[Asked]:
-    """A batch's rows, group by group. Raises GemmsimError for a malformed cell or column, or a form without a kernel."""
+    """A batch's rows, group by group. Raises GemmsimError for a malformed cell or a form without a kernel."""
     columns = dimensions_of(table, ())
     sizes = [columns.get(name, np.full(len(table), SIZE)) for name in ("m", "n", "k")]
     found = []
@@ -97,7 +96,9 @@ def facts(
         _put(cells, row, _facts(group, i, found))
         if settings.sass and found.status == "ok":
             _put(cells, row, _loop(found))
-        export.keep(found, config_key(group.config.row(i)))
+        copy = export.keep(found, config_key(group.config.row(i)))
+        if copy:
+            _put(cells, row, {"cubin": copy})
     return dict(cells)
 
 
@@ -109,19 +110,36 @@ def _put(cells: dict[str, list[str]], row: int, values: Mapping[str, object]) ->
 def _compiled(
     asked: Sequence[Asked], settings: Settings, progress: Callable[[int], object]
 ) -> Iterator[tuple[Asked, int, Compiled]]:
-    """Group, place in it and result of every row that may run, as they finish."""
+    """Group, place in it and result of every row that may run, as they finish: CUDA's first, then Triton's."""
     from gemmsim.bench.compile import Request, arch_of, compile_all
 
-    owners: list[tuple[Asked, int]] = []
-    requests: list[Request] = []
-    for group in asked:
-        for i, reason in enumerate(group.reasons):
-            if not reason:
-                owners.append((group, i))
-                chosen = tuple(group.config.row(i).items())
-                requests.append(Request(group.family, group.form, chosen, arch_of(group.gpu)))
-    for i, found in compile_all(requests, jobs=settings.jobs, cache=settings.cache, progress=progress):
-        yield *owners[i], found
+    how: dict[str, Any] = {"jobs": settings.jobs, "cache": settings.cache, "progress": progress}
+    cuda, triton = ([(g, i) for g in asked if (g.family == "triton") is of_triton for i, r in enumerate(g.reasons)
+                     if not r] for of_triton in (False, True))  # fmt: skip
+    if cuda:
+        requests = [Request(g.family, g.form, _chosen(g, i), arch_of(g.gpu)) for g, i in cuda]
+        for at, found in compile_all(requests, ptx="ptx" in settings.exports, **how):
+            yield *cuda[at], found
+    if triton:
+        from gemmsim.bench.triton_compile import TritonRequest, compile_triton
+
+        asked_of_triton = [TritonRequest(g.form, _chosen(g, i), arch_of(g.gpu), g.sizes[i]) for g, i in triton]
+        for at, made in compile_triton(asked_of_triton, **how):
+            yield *triton[at], made
+
+
+def _loop(found: Compiled) -> dict[str, str]:
+    """The columns sass_X; none where no loop multiplies."""
+    from gemmsim.bench.compile import KERNEL
+    from gemmsim.bench.sass import columns, main_loop
+
+    assert found.cubin is not None
+    loop = main_loop(found.cubin, getattr(found, "name", KERNEL))
+    return {} if loop is None else columns(loop)
+
+
+def _chosen(group: Asked, i: int) -> tuple[tuple[str, int], ...]:
+    return tuple(group.config.row(i).items())
 
 
 def _facts(group: Asked, i: int, found: Compiled) -> dict[str, object]:
@@ -131,3 +149,33 @@ def _facts(group: Asked, i: int, found: Compiled) -> dict[str, object]:
         said |= {"regs_per_thread": found.regs_per_thread, "spill_bytes": found.spill_bytes,
                  "stack_bytes": found.stack_bytes, "smem_bytes": found.smem_bytes + _dynamic(group, i)}  # fmt: skip
     return said
+
+
+class _Exports:
+    """Copies of cubins and PTX under the names of configurations; a second kernel of one name gets its hash as well."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self.folders, self.taken = folders, dict[str, str]()
+
+    def keep(self, found: Compiled, name: str) -> str:
+        """Copy, if asked; the path of the cubin's copy, else "". Raises GemmsimError where it cannot be written."""
+        if found.cubin is None or not self.folders:
+            return ""
+        if self.taken.setdefault(name, found.key) != found.key:
+            name = f"{name}-{found.key[:8]}"
+        try:
+            for kind, folder in self.folders.items():
+                (folder / f"{name}.{kind}").write_bytes(found.cubin.with_suffix(f".{kind}").read_bytes())
+        except OSError as error:
+            raise GemmsimError(f"{error.filename}: cannot be written: {error.strerror}") from None
+        return str(self.folders["cubin"] / f"{name}.cubin") if "cubin" in self.folders else ""
+
+
+def _dynamic(group: Asked, i: int) -> int:
+    """Bytes of dynamic shared memory that a launch of row i adds; the SMs do not matter to it."""
+    if group.family == "triton":
+        return 0
+    from gemmsim.bench.compile import cuda_family
+
+    plan = cuda_family(group.family).plan(*group.sizes[i], group.config.row(i), group.form, 1)
+    return int(plan.dynamic_smem_bytes)
