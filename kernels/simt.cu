@@ -1,22 +1,38 @@
-// simt: C = alpha A B + beta C in fp32 on the CUDA cores. A block computes a BM x BN tile of C, a warp WM x WN of it, a thread
-// TM x TN; tiles of A (transposed on the way) and B pass through STAGES buffers in shared memory. Row-major A, B, C; any M, N,
-// K >= 1. Tiles from `whole` on are cut into slices along K, whose parts `reduce` sums in order: the same bits on every run.
+// simt: C = steps(alpha A B + beta C) in fp32 or fp64 on the CUDA cores. A block computes a BM x BN tile of C, a warp WM x WN of
+// it, a thread TM x TN; tiles of A and B pass through STAGES buffers in shared memory, where they lie along M and along N: what
+// runs on along K in memory is scattered on the way. A and B row-major or transposed; any M, N, K >= 1. The same bits on every
+// run, however tiles are split.
 //
 // Parameters, set at compile time (-DBM=64 -DBN=256 -DBK=8 -DWM=32 -DWN=128 -DTM=8 -DTN=16 -DSTAGES=3 -DREGS=232):
 //   BM, BN, BK  block tile: rows of C, columns of C, depth of a k-step
 //   WM, WN      warp tile
-//   TM, TN      thread tile, in groups of four neighbours that lie 4 x lanes apart: LDS.128 meets no bank conflict
+//   TM, TN      thread tile, in groups of neighbours (16 bytes) that lie as many x lanes apart: LDS.128 meets no bank conflict
 //   STAGES      buffers: 1 (load, barrier, store, barrier), 2 (double buffer), 3 and more (pipeline)
 //   ASYNC       1 (default): cp.async, 2 stages or more; 0: through registers, 1 or 2 stages
-//   VEC         words of a global load, 1, 2 or 4 (default); falls back to 1 where K, N or a base address forbids it
+//   VEC         elements of a global load, 1, 2 or 4 (default; fp64: 2 at most); falls back to 1 where a stride or an address
+//               forbids it
 //   BLOCKS      blocks an SM that the compiler leaves registers for (default 1); or REGS, the cap on registers a thread
 //   ORDER       how a thread's products are written down: 0 row by row, 1 column by column (default)
-// Launch: gemm: (BM/WM)*(BN/WN)*32 threads, grid.x = whole + (tiles - whole)*slices with tiles = ceil(M/BM)*ceil(N/BN),
-//   4*STAGES*BK*(BM + 4 + BN) bytes of dynamic shared memory; group_m >= 1 tile rows are walked together. All tiles whole:
-//   whole = tiles, slices = 1, W null. Otherwise W holds (tiles - whole)*slices*BM*BN floats, and reduce follows: 256 threads,
-//   grid.x = ceil(BM*BN/1024), grid.y = tiles - whole. Slices fill the last wave: 54.1 against 52.7 TFLOP/s at 8192^3.
-// Constraints: BM, BN, BK multiples of 4; WM divides BM and WN divides BN; (WM/TM)*(WN/TN) = 32, each a power of two; BK over
-//   the copied width divides the threads; 227 KiB of shared memory; tiles - whole <= 65535; BM*K and BK*N < 2^32.
+//   STREAM_K    1: a persistent grid shares out k-steps evenly; 0 (default): a block computes one tile, or one slice of one
+//   TYPE, OUT, A_TRANSPOSED, B_TRANSPOSED, BETA, STEPS: see common/types.cuh
+// Constraints: BM, BN, BK multiples of 4; WM divides BM and WN divides BN; (WM/TM)*(WN/TN) = 32, each a power of two; 1024
+//   threads; of a matrix that is scattered, BK over the copied width (16 at most) divides the threads; 227 KiB of shared memory;
+//   BM and BN times K, and BK times M and N, < 2^32.
+//
+// Launch: (BM/WM)*(BN/WN)*32 threads, grid.x only, STAGES*BK*(pitch of A + pitch of B) elements of dynamic shared memory, a pitch
+//   being BM or BN, and 16 bytes more if K runs on in memory. There are tiles = ceil(M/BM)*ceil(N/BN), walked group_m >= 1 tile
+//   rows together; the first `whole` of them are computed in one go.
+// Split-K (STREAM_K=0): each tile from `whole` on is cut into `slices` along K, a block each: grid.x = whole + (tiles - whole)*
+//   slices. W holds (tiles - whole)*slices*BM*BN elements, which `reduce` sums in order: 256 threads, grid.x = (tiles - whole)*
+//   ceil(BM*BN/1024). All tiles whole: whole = tiles, slices = 1, W null, no reduce. Slices fill the last wave: 54.1 against
+//   52.7 TFLOP/s at 8192^3.
+// Stream-K (STREAM_K=1): every block of the grid must be resident. Block b first computes the tiles b, b + grid, ... below
+//   `whole` (a multiple of the grid), then its share of the k-steps of all other tiles, laid end to end: those from share(b) to
+//   share(b + 1), see `Shares`. A share begins in one tile, passes over whole ones and ends in another. The block that has a
+//   tile's first k-step owns the tile: it comes to it last, when the next blocks, which came to theirs of that tile first, have
+//   mostly done so. They put their sums into W and raise a flag; the owner takes them up in order and lowers the flags. W: a
+//   flag a block (zero before the first launch, and again after each), up to a multiple of 256 bytes, then BM*BN elements a
+//   block. `least`: a share is not cut within so many k-steps of a tile's edge.
 //
 // Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32): geomean 1.058 of cuBLAS over 12 shapes with the best
 //   configuration of each (39 of 177 went to all shapes; picked and timed in one run), 1.046 with the one above for all:
@@ -29,6 +45,10 @@
 //   - Accumulators stored as they are must lie in aligned fours, in the banks of b: see store_result.
 //   - LDS back to back instead of among FFMA are slower; which of the two ptxas makes hangs on REGS.
 //   - Tried and dropped: an inner loop of 4 or 8 columns of K (slower), mbarriers for __syncthreads (no gain).
+#include "common/copy.cuh"
+#include "common/epilogue.cuh"
+#include "common/raster.cuh"
+
 #ifndef VEC
 #define VEC 4
 #endif
@@ -40,6 +60,9 @@
 #endif
 #ifndef ORDER
 #define ORDER 1
+#endif
+#ifndef STREAM_K
+#define STREAM_K 0
 #endif
 #ifdef REGS
 #define BOUNDS __maxnreg__(REGS)
@@ -54,9 +77,16 @@ constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp along rows, along 
 constexpr int WARPS_N = BN / WN, T = BM / WM * WARPS_N * LANES;
 // A thread's rows and columns come in groups of neighbours that one load reads; groups of one thread lie GM * LM rows or
 // GN * LN columns apart, so that the lanes of a load read neighbouring words.
-constexpr int GM = TM % 4 == 0 ? 4 : TM % 2 == 0 ? 2 : 1, GN = TN % 4 == 0 ? 4 : TN % 2 == 0 ? 2 : 1;
-constexpr int PITCH = BM + 4;  // of A's tile, whose rows run along K: what is scattered into it meets no bank twice
-constexpr int TILE_A = BK * PITCH, TILE = TILE_A + BK * BN;
+constexpr int group_of(int results) {
+  return results % WIDEST<TYPE> == 0 ? WIDEST<TYPE> : results % 2 == 0 ? 2 : 1;
+}
+constexpr int GM = group_of(TM), GN = group_of(TN);
+template <int V>
+using CopyA = Copy<!A_TRANSPOSED, V, BM, BK, T>;
+template <int V>
+using CopyB = Copy<B_TRANSPOSED, V, BN, BK, T>;
+constexpr int PITCH_A = CopyA<1>::PITCH, PITCH_B = CopyB<1>::PITCH;
+constexpr int TILE_A = BK * PITCH_A, TILE = TILE_A + BK * PITCH_B;
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles fill the block tile");
 static_assert(WM % TM == 0 && WN % TN == 0 && LM * LN == LANES, "thread tiles of 32 lanes fill the warp tile");
@@ -64,118 +94,9 @@ static_assert(BK % 4 == 0 && BN % 4 == 0 && BM % 4 == 0, "bm, bn and bk are mult
 static_assert(VEC == 1 || VEC == 2 || VEC == 4, "vec is 1, 2 or 4");
 static_assert(ASYNC ? STAGES >= 2 : STAGES == 1 || STAGES == 2, "1 or 2 stages through registers, 2 or more asynchronous");
 
-template <int V>
-__device__ __forceinline__ void read(float* to, const float* from) {
-  if constexpr (V == 4) {
-    const float4 w = *reinterpret_cast<const float4*>(from);
-    to[0] = w.x, to[1] = w.y, to[2] = w.z, to[3] = w.w;
-  } else if constexpr (V == 2) {
-    const float2 w = *reinterpret_cast<const float2*>(from);
-    to[0] = w.x, to[1] = w.y;
-  } else {
-    to[0] = *from;
-  }
-}
-
-template <int V>
-__device__ __forceinline__ void write(float* to, const float* from) {
-  if constexpr (V == 4)
-    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
-  else if constexpr (V == 2)
-    *reinterpret_cast<float2*>(to) = make_float2(from[0], from[1]);
-  else
-    *to = *from;
-}
-
-// Copies V words from global to shared memory in the background.
-template <int V>
-__device__ __forceinline__ void copy_async(float* to, const float* from) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  if constexpr (V == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(4 * V));
-}
-
-// The same; zeros, and nothing read, if not `valid`.
-template <int V>
-__device__ __forceinline__ void copy_async(float* to, const float* from, bool valid) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int bytes = valid ? 4 * V : 0;
-  if constexpr (V == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes));
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(4 * V), "r"(bytes));
-}
-
-__device__ __forceinline__ void commit_async() { asm volatile("cp.async.commit_group;"); }
-template <int PENDING>
-__device__ __forceinline__ void wait_async() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING));
-}
-
-// What one thread copies of A's tile, V words along K at once. Lanes take up to 16 V words of a row, then the next
-// row. Rows past `rows` repeat the last: what they hold only reaches results that are not stored.
-template <int V>
-struct CopyA {
-  static constexpr int ACROSS = V == 1 && BK % 16 == 0 ? 16 : BK / V, DOWN = T / ACROSS, COUNT = (BM + DOWN - 1) / DOWN;
-  static constexpr int REPEATS = BK / (ACROSS * V);
-  static_assert(T % ACROSS == 0, "bk is too deep for so few threads");
-  int row, column;
-  unsigned offset[COUNT];
-
-  __device__ __forceinline__ CopyA(int rows, int stride) : row(threadIdx.x / ACROSS), column(threadIdx.x % ACROSS * V) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) offset[i] = unsigned(min(row + i * DOWN, rows - 1)) * unsigned(stride) + column;
-  }
-  // Calls f(index, target, source, column) for each copy.
-  template <typename F>
-  __device__ __forceinline__ void each(float* tile, const float* from, F f) const {
-    float* const target = tile + column * PITCH + row;
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-#pragma unroll
-      for (int r = 0; r < REPEATS; ++r) {
-        const int k = r * ACROSS * V;
-        if (BM % DOWN == 0 || row + i * DOWN < BM)
-          f(i * REPEATS + r, target + k * PITCH + i * DOWN, from + offset[i] + k, column + k);
-      }
-  }
-};
-
-// What one thread copies of B's tile, V words along N at once. Columns past `columns` repeat the last V.
-template <int V>
-struct CopyB {
-  static constexpr int ACROSS = BN / V, TOTAL = BK * ACROSS, COUNT = (TOTAL + T - 1) / T;
-  static constexpr bool EVEN = T % ACROSS == 0;  // a thread keeps its column
-  int row0, column0;
-  unsigned offset[COUNT];
-
-  __device__ __forceinline__ int row(int i) const {
-    return EVEN ? row0 + i * (T / ACROSS) : (int(threadIdx.x) + i * T) / ACROSS;
-  }
-  __device__ __forceinline__ int column(int i) const {
-    return EVEN ? column0 : (int(threadIdx.x) + i * T) % ACROSS * V;
-  }
-  __device__ __forceinline__ CopyB(int columns, int stride)
-      : row0(threadIdx.x / ACROSS), column0(threadIdx.x % ACROSS * V) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) offset[i] = unsigned(row(i)) * unsigned(stride) + min(column(i), columns - V);
-  }
-  // Calls f(index, target, source, row) for each copy.
-  template <typename F>
-  __device__ __forceinline__ void each(float* tile, const float* from, F f) const {
-    float* const target = tile + TILE_A + row0 * BN + column0;
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-      if (TOTAL % T == 0 || int(threadIdx.x) + i * T < TOTAL)
-        f(i, EVEN ? target + i * (T / ACROSS * BN) : tile + TILE_A + row(i) * BN + column(i), from + offset[i], row(i));
-  }
-};
-
 // A thread's part of the product of two tiles.
 struct Results {
-  float acc[TM][TN] = {}, a[TM], b[TN], next_a[TM], next_b[TN];
+  TYPE acc[TM][TN] = {}, a[TM], b[TN], next_a[TM], next_b[TN];
   int row, column;  // first of this thread in the block tile
 
   __device__ __forceinline__ Results() {
@@ -189,14 +110,14 @@ struct Results {
   __device__ __forceinline__ int row_of(int i) const { return row + i / GM * GM * LM + i % GM; }
   __device__ __forceinline__ int column_of(int j) const { return column + j / GN * GN * LN + j % GN; }
 
-  __device__ __forceinline__ void fetch(float (&to_a)[TM], float (&to_b)[TN], const float* tile, int k) {
+  __device__ __forceinline__ void fetch(TYPE (&to_a)[TM], TYPE (&to_b)[TN], const TYPE* tile, int k) {
 #pragma unroll
-    for (int i = 0; i < TM; i += GM) read<GM>(to_a + i, tile + k * PITCH + row_of(i));
+    for (int i = 0; i < TM; i += GM) read<GM>(to_a + i, tile + k * PITCH_A + row_of(i));
 #pragma unroll
-    for (int j = 0; j < TN; j += GN) read<GN>(to_b + j, tile + TILE_A + k * BN + column_of(j));
+    for (int j = 0; j < TN; j += GN) read<GN>(to_b + j, tile + TILE_A + k * PITCH_B + column_of(j));
   }
-  __device__ __forceinline__ void start(const float* tile) { fetch(a, b, tile, 0); }
-  __device__ __forceinline__ void ahead(const float* tile, int k) { fetch(next_a, next_b, tile, k); }
+  __device__ __forceinline__ void start(const TYPE* tile) { fetch(a, b, tile, 0); }
+  __device__ __forceinline__ void ahead(const TYPE* tile, int k) { fetch(next_a, next_b, tile, k); }
   __device__ __forceinline__ void multiply() {
 #if ORDER == 0
 #pragma unroll
@@ -204,7 +125,7 @@ struct Results {
 #pragma unroll
       for (int j = 0; j < TN; ++j) {
         const int s = i % 2 ? TN - 1 - j : j;
-        acc[i][s] = fmaf(a[i], b[s], acc[i][s]);
+        acc[i][s] = multiply_add(a[i], b[s], acc[i][s]);
       }
 #else
 #pragma unroll
@@ -212,7 +133,7 @@ struct Results {
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
         const int s = j % 2 ? TM - 1 - i : i;
-        acc[s][j] = fmaf(a[s], b[j], acc[s][j]);
+        acc[s][j] = multiply_add(a[s], b[j], acc[s][j]);
       }
 #endif
 #pragma unroll
@@ -220,39 +141,47 @@ struct Results {
 #pragma unroll
     for (int j = 0; j < TN; ++j) b[j] = next_b[j];
   }
+  // Calls f(i, j, place in the block tile) for each group of GN neighbours.
+  template <typename F>
+  __device__ __forceinline__ void each_group(F f) {
+#pragma unroll
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+      for (int j = 0; j < TN; j += GN) f(i, j, row_of(i) * BN + column_of(j));
+  }
 };
 
 // Walks along K: what is left over goes first, so that every later tile is whole and its copies need no guard.
 template <int VA, int VB>
 struct Walk {
-  const float *A, *B;
+  const TYPE *A, *B;
   CopyA<VA> from_a;
   CopyB<VB> from_b;
-  int N, tiles, left;
+  int M, N, tiles, left;
 
-  __device__ __forceinline__ Walk(const float* A_, const float* B_, int rows, int columns, int N_, int K, int depth)
-      : A(A_), B(B_), from_a(rows, K), from_b(columns, N_), N(N_), tiles((depth + BK - 1) / BK),
-        left(tiles > 0 ? depth - (tiles - 1) * BK : 0) {}
+  __device__ __forceinline__ Walk(const TYPE* A_, const TYPE* B_, int rows, int columns, int M_, int N_, int K, int depth)
+      : A(A_), B(B_), from_a(rows, A_TRANSPOSED ? M_ : K), from_b(columns, B_TRANSPOSED ? K : N_), M(M_), N(N_),
+        tiles((depth + BK - 1) / BK), left(tiles > 0 ? depth - (tiles - 1) * BK : 0) {}
 
   __device__ __forceinline__ void advance(int k) {
-    A += k;
-    B += (size_t)k * N;
+    A += A_TRANSPOSED ? (size_t)k * M : k;
+    B += B_TRANSPOSED ? k : (size_t)k * N;
   }
-  __device__ __forceinline__ void copy_first(float* tile) {
-    from_a.each(tile, A, [&](int, float* to, const float* at, int k) { copy_async<VA>(to, k < left ? at : A, k < left); });
-    from_b.each(tile, B, [&](int, float* to, const float* at, int k) { copy_async<VB>(to, k < left ? at : B, k < left); });
+  __device__ __forceinline__ void copy_first(TYPE* tile) {
+    from_a.each(tile, A, [&](int, TYPE* to, const TYPE* at, int k) { copy_async<VA>(to, k < left ? at : A, k < left); });
+    from_b.each(tile + TILE_A, B, [&](int, TYPE* to, const TYPE* at, int k) { copy_async<VB>(to, k < left ? at : B, k < left); });
     advance(left);
   }
-  __device__ __forceinline__ void copy(float* tile) {
-    from_a.each(tile, A, [&](int, float* to, const float* at, int) { copy_async<VA>(to, at); });
-    from_b.each(tile, B, [&](int, float* to, const float* at, int) { copy_async<VB>(to, at); });
+  __device__ __forceinline__ void copy(TYPE* tile) {
+    from_a.each(tile, A, [&](int, TYPE* to, const TYPE* at, int) { copy_async<VA>(to, at); });
+    from_b.each(tile + TILE_A, B, [&](int, TYPE* to, const TYPE* at, int) { copy_async<VB>(to, at); });
     advance(BK);
   }
 };
 
 // STAGES >= 3: the barrier stands before the last column of a tile, and the next tile's first column is read behind it.
 template <typename W>
-__device__ __forceinline__ void pipeline(W& walk, Results& mine, float* smem) {
+__device__ __forceinline__ void pipeline(W& walk, Results& mine, TYPE* smem) {
   walk.copy_first(smem);
   commit_async();
 #pragma unroll
@@ -262,11 +191,11 @@ __device__ __forceinline__ void pipeline(W& walk, Results& mine, float* smem) {
   }
   wait_async<STAGES - 2>();
   __syncthreads();
-  float *now = smem, *fill = smem + (STAGES - 1) * TILE;
+  TYPE *now = smem, *fill = smem + (STAGES - 1) * TILE;
   mine.start(now);
 #pragma unroll 1
   for (int t = 0; t < walk.tiles; ++t) {
-    float* const then = now + TILE == smem + STAGES * TILE ? smem : now + TILE;
+    TYPE* const then = now + TILE == smem + STAGES * TILE ? smem : now + TILE;
 #pragma unroll
     for (int k = 0; k < BK - 1; ++k) {
       mine.ahead(now, k + 1);
@@ -283,7 +212,7 @@ __device__ __forceinline__ void pipeline(W& walk, Results& mine, float* smem) {
   }
 }
 
-[[maybe_unused]] __device__ __forceinline__ void multiply_tile(Results& mine, const float* tile) {
+[[maybe_unused]] __device__ __forceinline__ void multiply_tile(Results& mine, const TYPE* tile) {
   mine.start(tile);
 #pragma unroll
   for (int k = 0; k < BK; ++k) {
@@ -294,12 +223,12 @@ __device__ __forceinline__ void pipeline(W& walk, Results& mine, float* smem) {
 
 // Two buffers: one is filled while the other is multiplied.
 template <typename W>
-__device__ __forceinline__ void double_buffer(W& walk, Results& mine, float* smem) {
+__device__ __forceinline__ void double_buffer(W& walk, Results& mine, TYPE* smem) {
   walk.copy_first(smem);
   commit_async();
   wait_async<0>();
   __syncthreads();
-  float *now = smem, *fill = smem + TILE;
+  TYPE *now = smem, *fill = smem + TILE;
 #pragma unroll 1
   for (int t = 0; t < walk.tiles; ++t) {
     if (t + 1 < walk.tiles) walk.copy(fill);
@@ -307,7 +236,7 @@ __device__ __forceinline__ void double_buffer(W& walk, Results& mine, float* sme
     multiply_tile(mine, now);
     wait_async<0>();
     __syncthreads();
-    float* const swap = now;
+    TYPE* const swap = now;
     now = fill, fill = swap;
   }
 }
@@ -315,32 +244,29 @@ __device__ __forceinline__ void double_buffer(W& walk, Results& mine, float* sme
 // Through registers: the next tile is loaded while this one is multiplied, and stored to the other buffer, or, if there is
 // only one, to the same after a barrier.
 template <int VA, int VB>
-__device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& mine, float* smem) {
-  float ra[CopyA<VA>::COUNT * CopyA<VA>::REPEATS][VA], rb[CopyB<VB>::COUNT][VB];
+__device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& mine, TYPE* smem) {
+  TYPE ra[CopyA<VA>::COPIES][VA], rb[CopyB<VB>::COPIES][VB];
   auto load = [&](int valid) {
-    walk.from_a.each(nullptr, walk.A, [&](int i, float*, const float* at, int k) {
+    walk.from_a.each(nullptr, walk.A, [&](int i, TYPE*, const TYPE* at, int k) {
 #pragma unroll
-      for (int v = 0; v < VA; ++v) ra[i][v] = 0.f;
+      for (int v = 0; v < VA; ++v) ra[i][v] = 0;
       if (k < valid) read<VA>(ra[i], at);
     });
-    walk.from_b.each(nullptr, walk.B, [&](int i, float*, const float* at, int k) {
+    walk.from_b.each(nullptr, walk.B, [&](int i, TYPE*, const TYPE* at, int k) {
 #pragma unroll
-      for (int v = 0; v < VB; ++v) rb[i][v] = 0.f;
+      for (int v = 0; v < VB; ++v) rb[i][v] = 0;
       if (k < valid) read<VB>(rb[i], at);
     });
     walk.advance(valid);
   };
-  auto store = [&](float* tile) {
-    walk.from_a.each(tile, nullptr, [&](int i, float* to, const float*, int) {
-#pragma unroll
-      for (int v = 0; v < VA; ++v) to[v * PITCH] = ra[i][v];
-    });
-    walk.from_b.each(tile, nullptr, [&](int i, float* to, const float*, int) { write<VB>(to, rb[i]); });
+  auto store = [&](TYPE* tile) {
+    walk.from_a.each(tile, nullptr, [&](int i, TYPE* to, const TYPE*, int) { CopyA<VA>::put(to, ra[i]); });
+    walk.from_b.each(tile + TILE_A, nullptr, [&](int i, TYPE* to, const TYPE*, int) { CopyB<VB>::put(to, rb[i]); });
   };
   load(walk.left);
   store(smem);
   __syncthreads();
-  float *now = smem, *fill = smem + (STAGES - 1) * TILE;
+  TYPE *now = smem, *fill = smem + (STAGES - 1) * TILE;
 #pragma unroll 1
   for (int t = 0; t < walk.tiles; ++t) {
     if (t + 1 < walk.tiles) load(BK);
@@ -348,134 +274,249 @@ __device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& m
     if (STAGES == 1) __syncthreads();
     if (t + 1 < walk.tiles) store(fill);
     __syncthreads();
-    float* const swap = now;
+    TYPE* const swap = now;
     now = fill, fill = swap;
   }
 }
 
 // Both stores multiply by alpha even where it is 1: stored as they are, accumulators would have to lie in aligned groups of
-// four registers all along, in the banks of b.
+// four registers all along, in the banks of b. What a row's epilogue reads is on its way before the first of it is needed.
 template <int V>
-__device__ __forceinline__ void store_result(const Results& mine, int M, int N, float* C, float alpha, float beta, int r0,
+__device__ __forceinline__ void store_result(const Results& mine, const Epilogue& epilogue, int M, int N, TYPE alpha, int r0,
                                              int c0) {
 #pragma unroll
   for (int i = 0; i < TM; ++i) {
     const int r = r0 + mine.row_of(i);
     if (r >= M) continue;
+    Operands<GN> operands[TN / GN];
+    if (V >= GN) {
+#pragma unroll
+      for (int j = 0; j < TN; j += GN) {
+        const int c = c0 + mine.column_of(j);
+        if (c < N) epilogue.fetch(operands[j / GN], (size_t)r * N + c, c);
+      }
+    }
 #pragma unroll
     for (int j = 0; j < TN; j += GN) {
       const int c = c0 + mine.column_of(j);
-      float* const to = C + (size_t)r * N + c;
-      float out[GN];
+      const size_t at = (size_t)r * N + c;
+      TYPE out[GN];
 #pragma unroll
       for (int v = 0; v < GN; ++v) out[v] = alpha * mine.acc[i][j + v];
       if (V >= GN) {
-        if (c >= N) continue;
-        float old[GN];
-        if (beta != 0.f) {
-          read<GN>(old, to);
-#pragma unroll
-          for (int v = 0; v < GN; ++v) out[v] = fmaf(beta, old[v], out[v]);
-        }
-        write<GN>(to, out);
+        if (c < N) epilogue.store(out, operands[j / GN], at);
       } else {
 #pragma unroll
         for (int v = 0; v < GN; ++v)
-          if (c + v < N) to[v] = beta != 0.f ? fmaf(beta, to[v], out[v]) : out[v];
+          if (c + v < N) epilogue.finish(out[v], at + v, c + v);
       }
     }
   }
 }
 
-__device__ __forceinline__ void store_part(const Results& mine, float* part, float alpha) {
+__device__ __forceinline__ void store_part(Results& mine, TYPE* part, TYPE alpha) {
+  mine.each_group([&](int i, int j, int at) {
+    TYPE out[GN];
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
-#pragma unroll
-    for (int j = 0; j < TN; j += GN) {
-      float out[GN];
-#pragma unroll
-      for (int v = 0; v < GN; ++v) out[v] = alpha * mine.acc[i][j + v];
-      write<GN>(part + mine.row_of(i) * BN + mine.column_of(j), out);
-    }
+    for (int v = 0; v < GN; ++v) out[v] = alpha * mine.acc[i][j + v];
+    write<GN>(part + at, out);
+  });
 }
 
-// Tile rows in groups of group_m, so that blocks that run together share columns of B and rows of A.
-__device__ __forceinline__ void raster(int tile, int rows, int columns, int group_m, int& row, int& column) {
-  const int group = tile / (group_m * columns), first = group * group_m;
-  const int height = min(rows - first, group_m), within = tile - group * group_m * columns;
-  row = first + within % height;
-  column = within / height;
-}
+struct Problem {
+  int M, N, K, group_m;
+  const TYPE *A, *B;
+  TYPE alpha;
+  Epilogue epilogue;
 
+  __device__ __forceinline__ int rows() const { return (M + BM - 1) / BM; }
+  __device__ __forceinline__ int columns() const { return (N + BN - 1) / BN; }
+  __device__ __forceinline__ int tiles() const { return rows() * columns(); }
+  __device__ __forceinline__ int steps() const { return (K + BK - 1) / BK; }
+  // Whether all copies and the store of C can go by V elements.
+  __device__ __forceinline__ bool aligned_to(int V) const {
+    return (ASYNC && !A_TRANSPOSED || (A_TRANSPOSED ? M : K) % V == 0 && aligned(A, V)) &&
+           (ASYNC && B_TRANSPOSED || (B_TRANSPOSED ? K : N) % V == 0 && aligned(B, V)) && epilogue.aligned_to(V, N);
+  }
+};
+
+// Asynchronous copies of what is scattered go element by element.
 template <int V>
-__device__ __forceinline__ void block(int M, int N, int K, const float* A, const float* B, float* C, float alpha, float beta,
-                                      int r0, int c0, int k0, int k1, float* part, float* smem) {
-  constexpr int VA = ASYNC ? 1 : V;  // asynchronous copies of A go word by word: it is transposed on the way
-  Walk<VA, V> walk(A + (size_t)r0 * K + k0, B + (size_t)k0 * N + c0, M - r0, N - c0, N, K, k1 - k0);
-  Results mine;
+__device__ __forceinline__ void multiply(const Problem& p, Results& mine, int r0, int c0, int k0, int k1, TYPE* smem) {
+  constexpr int VA = ASYNC && !A_TRANSPOSED ? 1 : V, VB = ASYNC && B_TRANSPOSED ? 1 : V;
+  Walk<VA, VB> walk(p.A + (A_TRANSPOSED ? (size_t)k0 * p.M + r0 : (size_t)r0 * p.K + k0),
+                    p.B + (B_TRANSPOSED ? (size_t)c0 * p.K + k0 : (size_t)k0 * p.N + c0), p.M - r0, p.N - c0, p.M, p.N, p.K,
+                    k1 - k0);
   if constexpr (!ASYNC)
     through_registers(walk, mine, smem);
   else if constexpr (STAGES >= 3)
     pipeline(walk, mine, smem);
   else
     double_buffer(walk, mine, smem);
-  if (part)
-    store_part(mine, part, alpha);
-  else
-    store_result<V>(mine, M, N, C, alpha, beta, r0, c0);
 }
 
-__device__ __forceinline__ bool aligned(const void* p, int words) {
-  return reinterpret_cast<size_t>(p) % (4 * words) == 0;
+#if !STREAM_K
+template <int V>
+__device__ __forceinline__ void block(const Problem& p, int row, int column, int k0, int k1, TYPE* part, TYPE* smem) {
+  Results mine;
+  multiply<V>(p, mine, row * BM, column * BN, k0, k1, smem);
+  if (part)
+    store_part(mine, part, p.alpha);
+  else
+    store_result<V>(mine, p.epilogue, p.M, p.N, p.alpha, row * BM, column * BN);
 }
+#else
+// Where the share of each block begins, in k-steps of the tiles from `whole` on, laid end to end.
+struct Shares {
+  long long total;
+  int steps, least;
+
+  __device__ __forceinline__ long long begin(int block) const {
+    const long long even = total * block / gridDim.x;
+    const int within = int(even % steps);
+    return within < least ? even - within : steps - within < least ? even - within + steps : even;
+  }
+};
+
+// The owner takes up the sums of the blocks behind it, which have the tile's other k-steps, up to `end`: in order, and behind
+// its own. Results then hold alpha times their part.
+__device__ __forceinline__ void take_up(Results& mine, const Shares& shares, long long end, TYPE alpha, int* flags,
+                                        const TYPE* parts) {
+  mine.each_group([&](int i, int j, int) {
+#pragma unroll
+    for (int v = 0; v < GN; ++v) mine.acc[i][j + v] *= alpha;
+  });
+  long long from = shares.begin(blockIdx.x + 1);
+#pragma unroll 1
+  for (int peer = blockIdx.x + 1; from < end; ++peer) {
+    const long long to = shares.begin(peer + 1);
+    if (to == from) continue;  // nothing fell to this one
+    from = to;
+    if (threadIdx.x == 0) {
+      await(flags + peer);
+      flags[peer] = 0;
+    }
+    __syncthreads();
+    const TYPE* const part = parts + (size_t)peer * (BM * BN);
+    mine.each_group([&](int i, int j, int at) {
+      TYPE theirs[GN];
+      read<GN>(theirs, part + at);
+#pragma unroll
+      for (int v = 0; v < GN; ++v) mine.acc[i][j + v] += theirs[v];
+    });
+  }
+}
+
+template <int V>
+__device__ __forceinline__ void persist(const Problem& p, int whole, int least, int* flags, TYPE* parts, TYPE* smem) {
+  const int steps = p.steps();
+  const Shares shares{(long long)(p.tiles() - whole) * steps, steps, least};
+  long long at = shares.begin(blockIdx.x);
+  const long long end = shares.begin(blockIdx.x + 1);
+  int tile = blockIdx.x;
+#pragma unroll 1
+  while (tile < whole || at < end) {
+    int first = 0, last = steps, now = tile, row, column;
+    const bool shared = tile >= whole;
+    if (shared) {
+      now = whole + int(at / steps), first = int(at % steps);
+      last = int(min((long long)steps, first + end - at));
+      at += last - first;
+    } else {
+      tile += gridDim.x;
+    }
+    raster(now, p.rows(), p.columns(), p.group_m, row, column);
+    __syncthreads();  // nobody reads the last tile's buffers any more
+    Results mine;
+    multiply<V>(p, mine, row * BM, column * BN, first * BK, min(p.K, last * BK), smem);
+    if (first > 0) {
+      store_part(mine, parts + (size_t)blockIdx.x * (BM * BN), p.alpha);
+      __threadfence();
+      __syncthreads();
+      if (threadIdx.x == 0) raise(flags + blockIdx.x);
+      continue;
+    }
+    TYPE alpha = p.alpha;
+    if (last < steps) {
+      take_up(mine, shares, at - last + steps, alpha, flags, parts);
+      alpha = 1;
+    }
+    store_result<V>(mine, p.epilogue, p.M, p.N, alpha, row * BM, column * BN);
+  }
+}
+#endif
+
+constexpr int V = VEC < WIDEST<TYPE> ? VEC : WIDEST<TYPE>;
+extern __shared__ __align__(16) unsigned char smem_bytes[];
 
 }  // namespace
 
+#if !STREAM_K
 extern "C" __global__ void BOUNDS
-gemm(int M, int N, int K, const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha,
-     float beta, int group_m, int whole, int slices, float* __restrict__ W) {
-  extern __shared__ __align__(16) float smem[];
-  const int rows = (M + BM - 1) / BM, columns = (N + BN - 1) / BN, steps = (K + BK - 1) / BK;
+gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B, OUT* __restrict__ C, TYPE alpha, TYPE beta,
+     TYPE scale, const OUT* __restrict__ bias, const OUT* __restrict__ residual, int group_m, int whole, int slices,
+     TYPE* __restrict__ W) {
+  const Problem p{M, N, K, group_m, A, B, alpha, {C, beta, scale, bias, residual}};
   int tile = blockIdx.x, k0 = 0, k1 = K, row, column;
-  float* part = nullptr;
+  TYPE* part = nullptr;
   if (tile >= whole) {
-    const int rest = rows * columns - whole, slice = (tile - whole) / rest, at = (tile - whole) % rest;
-    k0 = min(K, int((long long)steps * slice / slices) * BK);
-    k1 = min(K, int((long long)steps * (slice + 1) / slices) * BK);
+    const int rest = p.tiles() - whole, slice = (tile - whole) / rest, at = (tile - whole) % rest;
+    k0 = min(K, int((long long)p.steps() * slice / slices) * BK);
+    k1 = min(K, int((long long)p.steps() * (slice + 1) / slices) * BK);
     part = W + ((size_t)at * slices + slice) * (BM * BN);
     tile = whole + at;
   }
-  raster(tile, rows, columns, group_m, row, column);
-  if (VEC == 1 || (K % VEC == 0 && N % VEC == 0 && aligned(A, VEC) && aligned(B, VEC) && aligned(C, VEC)))
-    block<VEC>(M, N, K, A, B, C, alpha, beta, row * BM, column * BN, k0, k1, part, smem);
+  raster(tile, p.rows(), p.columns(), group_m, row, column);
+  TYPE* const smem = reinterpret_cast<TYPE*>(smem_bytes);
+  if (V == 1 || p.aligned_to(V))
+    block<V>(p, row, column, k0, k1, part, smem);
   else
-    block<1>(M, N, K, A, B, C, alpha, beta, row * BM, column * BN, k0, k1, part, smem);
+    block<1>(p, row, column, k0, k1, part, smem);
 }
 
-// Sums the slices of each tile from `whole` on, in order: C = sum + beta C. 256 threads, four results each.
+// Sums the slices of each tile from `whole` on, in order; they hold alpha times their part. 256 threads, four results each.
 extern "C" __global__ void __launch_bounds__(256)
-reduce(int M, int N, float* __restrict__ C, float beta, int group_m, int whole, int slices, const float* __restrict__ W) {
-  const int at = (blockIdx.x * 256 + threadIdx.x) * 4;
+reduce(int M, int N, OUT* __restrict__ C, TYPE, TYPE beta, TYPE scale, const OUT* __restrict__ bias,
+       const OUT* __restrict__ residual, int group_m, int whole, int slices, const TYPE* __restrict__ W) {
+  constexpr int PIECES = (BM * BN + 1023) / 1024;
+  const int tile = blockIdx.x / PIECES, at = (blockIdx.x % PIECES * 256 + threadIdx.x) * 4;
   if (at >= BM * BN) return;
   int row, column;
-  raster(whole + blockIdx.y, (M + BM - 1) / BM, (N + BN - 1) / BN, group_m, row, column);
+  raster(whole + tile, (M + BM - 1) / BM, (N + BN - 1) / BN, group_m, row, column);
   const int r = row * BM + at / BN, c = column * BN + at % BN;
   if (r >= M || c >= N) return;
-  W += (size_t)blockIdx.y * slices * (BM * BN) + at;
-  float sum[4] = {};
+  const Epilogue epilogue{C, beta, scale, bias, residual};
+  const size_t place = (size_t)r * N + c;
+  W += (size_t)tile * slices * (BM * BN) + at;
+  TYPE sum[4] = {};
 #pragma unroll 8
   for (int s = 0; s < slices; ++s) {
-    float part[4];
+    TYPE part[4];
     read<4>(part, W + (size_t)s * (BM * BN));
 #pragma unroll
     for (int v = 0; v < 4; ++v) sum[v] += part[v];
   }
-  float* const to = C + (size_t)r * N + c;
-  if (N % 4 == 0 && aligned(C, 4) && beta == 0.f) {
-    write<4>(to, sum);
+  if (epilogue.aligned_to(4, N)) {
+    Operands<4> operands;
+    epilogue.fetch(operands, place, c);
+    epilogue.store(sum, operands, place);
     return;
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v)
-    if (c + v < N) to[v] = beta != 0.f ? fmaf(beta, to[v], sum[v]) : sum[v];
+    if (c + v < N) epilogue.finish(sum[v], place + v, c + v);
 }
+#else
+extern "C" __global__ void BOUNDS
+gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B, OUT* __restrict__ C, TYPE alpha, TYPE beta,
+     TYPE scale, const OUT* __restrict__ bias, const OUT* __restrict__ residual, int group_m, int whole, int least, char* W) {
+  const Problem p{M, N, K, group_m, A, B, alpha, {C, beta, scale, bias, residual}};
+  int* const flags = reinterpret_cast<int*>(W);
+  TYPE* const parts = reinterpret_cast<TYPE*>(W + (gridDim.x * sizeof(int) + 255) / 256 * 256);
+  TYPE* const smem = reinterpret_cast<TYPE*>(smem_bytes);
+  if (V == 1 || p.aligned_to(V))
+    persist<V>(p, whole, least, flags, parts, smem);
+  else
+    persist<1>(p, whole, least, flags, parts, smem);
+}
+#endif
