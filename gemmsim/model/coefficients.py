@@ -32,6 +32,8 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "spill_clk": (0.0, "clocks a word and warp", "a spilled word, stored and loaded once a k-step"),
     "spill_lone_clk": (0.0, "clocks a word", "the same for a lone block: latency that nothing hides"),
     "spill_miss": (0.0, "of the above", "what it costs more once the words miss L1 or the allocation collapses"),
+    "second_launch": (0.0, "launches", "gap and launch of the kernel that sums slices along K, behind the first"),
+    "fixup": (0.0, "of the computed clocks", "a stream-K block's partial results, passed on through L2"),
     "shared_near": (1.0, "share", "L2->SM bytes left of the operand that consecutive blocks share, requests merged"),
     "shared_far": (1.0, "share", "the same of the other operand"),
     "l2_rate": (1.0, "of the measured rate", "bytes a second that L2 delivers to a GEMM, against a plain read"),

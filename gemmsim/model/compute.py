@@ -11,8 +11,7 @@ from gemmsim.problem import FloatArray
 
 #: clocks that one wgmma takes at least, however few its columns (fitted once on Triton bf16 rows of an H200: 21 to 25)
 WGMMA_LEAST_CLK = 25.0
-#: FMA instructions lose this to register bank conflicts (read off SASS of the register-tile kernel, nvcc 13.0)
-FMA_BANK_CONFLICTS = 1.04
+WARP_THREADS = 32
 #: integer instructions issue every other clock
 INTEGER_RATE = 2.0
 
@@ -27,14 +26,27 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     arch, t = x.gpu.arch, x.traits
     waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8)
     rate = arch.fma_per_clk_per_sm[x.dtype] * np.where((t.path == MMA_SYNC) & ~waits, arch.mma_sync_fraction_of_peak, 1)
-    conflicts = np.where(t.path == FMA, FMA_BANK_CONFLICTS, 1)
+    conflicts = np.where(t.path == FMA, t.bank_conflicts, 1)
     clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)
     return clk, waits
 
 
 def few_warps(x: Case) -> FloatArray:
-    """How much longer a lone block (or part of one) takes: it has fewer warps than the SM has sub-partitions."""
-    return np.maximum(1, x.gpu.arch.sub_partitions * x.traits.parts / x.traits.warps)
+    """How much longer a lone block (or part of one) takes: it has fewer warps than the SM has sub-partitions.
+
+    Where math and the rest are issued in turn, also warps that do not share out evenly count: six warps take as long as
+    eight, two sub-partitions having two.
+    """
+    t, schedulers = x.traits, x.gpu.arch.sub_partitions
+    if t.joint_issue.any():
+        return np.asarray(np.ceil(t.warps / schedulers) * schedulers / t.warps)
+    return np.maximum(1, schedulers * t.parts / t.warps)
+
+
+def math_slots(x: Case) -> float:
+    """Share of their clocks that the schedulers issue math in while the unit is busy: 1 for fp32, half for fp64."""
+    arch = x.gpu.arch
+    return arch.fma_per_clk_per_sm[x.dtype] / (WARP_THREADS * arch.sub_partitions)
 
 
 def issue_clk(x: Case) -> FloatArray:

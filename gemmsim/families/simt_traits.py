@@ -1,0 +1,205 @@
+"""What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions, stores, from lanes' addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsim.config import Config, Launch
+from gemmsim.families.simt_resources import PAD, threads_of
+from gemmsim.families.traits import FMA, BoolArray, Traits, inside
+from gemmsim.families.unique import per_unique
+from gemmsim.families.wavefronts import LANES, wavefronts
+from gemmsim.hardware import Arch
+from gemmsim.problem import FloatArray, Gemm, IntArray
+
+#: what decides the counts
+COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec")
+#: words (4 bytes) that one access moves at most
+WORDS = 4
+#: warp instructions of a k-step beside math, fragment reads and copies: loop, barrier, pointers of the buffers
+STEP_INSTRUCTIONS = 30.0
+COPY_INSTRUCTIONS = 1.3  # address of each copy
+#: clocks from a fragment's read to its first use
+FRAGMENT_CLK = 33.0
+BANK_CONFLICTS = 1.12
+
+
+def lanes_across(problem: Gemm, config: Mapping[str, IntArray] | Config) -> IntArray:
+    """Lanes that copy one row of the transposed operand's tile, in its vector and in its scalar form: their multiple."""
+    bk = config["bk"]
+    scalar = np.where(bk % 16 == 0, 16, bk)
+    vector = np.where(config["async_copy"] == 1, 1, bk // np.minimum(config["vec"], 4))
+    return np.lcm(scalar, np.maximum(vector, 1))
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """How one operand gets into shared memory: turned (element by element on the way) or straight (vectors)."""
+
+    copies: FloatArray  # a thread and k-step
+    stores: FloatArray  # wavefronts of a block and k-step
+    sectors: FloatArray  # 32 B sectors that pass L1, a block and k-step
+    row_bytes: FloatArray
+    copy_bytes: FloatArray
+
+
+def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
+    """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies."""
+    aligned = np.ones(len(config), bool) if align else _aligned(problem, config)
+    columns = {p: config[p] for p in COLUMNS} | {"aligned": aligned.astype(np.int64)}
+
+    def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
+        return _counts(u, problem)
+
+    names = _NAMES
+    c = dict(zip(names, per_unique(columns, len(config), compute), strict=True))
+    live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
+    zero, no = np.zeros(1), np.zeros(1, bool)
+    stages, asynchronous = config["stages"], config["async_copy"] == 1
+    depth = np.maximum(1, np.where(asynchronous, stages - 2, 1)).astype(np.float64)
+    return Traits(
+        path=np.full(1, FMA),
+        warps=c["warps"],
+        fmas=c["fmas"],
+        wgmma_count=zero,
+        smem_reads=c["reads"],
+        smem_writes=c["writes"],
+        loops=zero,
+        operations=zero,
+        instructions=c["instructions"],
+        integer_instructions=c["integer"],
+        chain_instructions=zero,
+        global_sectors=c["sectors"],
+        loads=c["loads"],
+        rounds_a=np.full(1, 0.5),
+        rounds_b=np.full(1, 0.5),
+        barrier_warps=zero,
+        step_clk=zero,
+        depth=depth,
+        asynchronous=np.ones(1, bool),
+        through_registers=~asynchronous,
+        fill_steps=depth,
+        prologue_loads=c["loads"],
+        accumulators=c["accumulators"],
+        store_sectors=c["store_sectors"] * live,
+        a_row_bytes=c["a_row_bytes"],
+        b_row_bytes=c["b_row_bytes"],
+        a_copy_bytes=c["a_copy_bytes"],
+        b_copy_bytes=c["b_copy_bytes"],
+        scalar_loads=c["scalar_loads"],
+        repeats_rows=no,
+        bank_conflicts=np.full(1, BANK_CONFLICTS),
+        joint_issue=np.ones(1, bool),
+        prefetched=np.ones(1, bool),
+        exposed_clk=c["exposed"],
+        exposed_barriers=c["warps"] * np.where(stages == 1, 2, 1),
+        split_k=config["split_k"].astype(np.float64),
+        split_tail=config["split_tail"] == 1,
+        stream_k=config["stream_k"] == 1,
+        partial_bytes=float(problem.a_bytes),
+    )
+
+
+_NAMES = (
+    "warps", "fmas", "reads", "writes", "instructions", "integer", "sectors", "loads", "accumulators", "store_sectors",
+    "a_row_bytes", "b_row_bytes", "a_copy_bytes", "b_copy_bytes", "scalar_loads", "exposed",
+)  # fmt: skip
+
+
+def _aligned(problem: Gemm, config: Config) -> BoolArray:
+    """Rows whose strides are multiples of the vector, so that the vector form of the kernel runs."""
+    vec = config["vec"]
+    strides = (problem.a_stride, problem.b_stride, problem.n)
+    return np.asarray(np.all([s % vec == 0 for s in strides], axis=0))
+
+
+def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
+    width = problem.a_bytes
+    f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
+    threads = threads_of(u)
+    warps = threads / LANES
+    vec = np.where(u["aligned"] == 1, np.minimum(u["vec"], 4 * WORDS // width), 1)
+    scalar = (u["aligned"] == 0) & (u["vec"] > 1)
+    a = _operand(u, "bm", problem.layout[0] != "T", vec, width, threads)
+    b = _operand(u, "bn", problem.layout[1] == "T", vec, width, threads)
+    reads, loads = _fragments(u, width)
+    copies = a.copies + b.copies
+    step = STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * copies + copies + f["bk"] * loads
+    per_scheduler = np.maximum(warps / 4, 1)
+    column = per_scheduler * (f["tm"] * f["tn"] + loads)
+    exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
+    out = (
+        warps, threads * f["bk"] * f["tm"] * f["tn"], warps * f["bk"] * reads, a.stores + b.stores, warps * step,
+        warps * COPY_INSTRUCTIONS * copies, a.sectors + b.sectors, copies, f["tm"] * f["tn"],
+        _store_sectors(u, width, u["aligned"] == 1) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
+        np.where(scalar, copies, 0.0), exposed,
+    )  # fmt: skip
+    return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
+
+
+def _operand(
+    u: Mapping[str, IntArray], side: str, turned: bool, vec: IntArray, width: int, threads: IntArray
+) -> _Operand:
+    """Copies of a tile of A (side bm) or B (bn): `turned` if it lies along K in memory."""
+    size, bk = u[side], u["bk"]
+    if turned:
+        wide = np.where(u["async_copy"] == 1, 1, vec)
+        across = np.where((wide == 1) & (bk % 16 == 0), 16, np.maximum(bk // wide, 1))
+        rounds = -(-size // np.maximum(threads // across, 1))
+        copies = rounds * np.maximum(bk // (across * wide), 1)
+        lane = np.arange(LANES)
+        pitch = (size + PAD)[:, None]
+        words = (lane % across[:, None] * wide[:, None] * pitch + lane // across[:, None]) * (width // 4)
+        passes = wavefronts(words, width // 4) * wide
+        row, copy = bk * width, wide * width
+        stores = passes * np.ceil(size * bk / wide / LANES)
+    else:
+        copies = -(-bk * size // (vec * threads))
+        row, copy = size * width, vec * width
+        stores = np.ceil(bk * size * width / 128.0)
+    narrow = np.where((copy < 16) | (u["async_copy"] == 0), 1.0, 0.0)
+    sectors = narrow * bk * size * width / 32.0
+    return _Operand(copies, stores, sectors, row, copy)
+
+
+def _groups(count: IntArray, width: int) -> IntArray:
+    """Neighbouring results of a thread that one access of up to 16 B moves."""
+    four = np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1))
+    return np.minimum(four, 4 * WORDS // width)
+
+
+def _lane_map(u: Mapping[str, IntArray]) -> tuple[IntArray, IntArray]:
+    """Row and column of each lane in a warp's grid of thread tiles: (rows, 32) each, as the kernel lays them."""
+    lm = np.maximum(u["wm"] // u["tm"], 1)[:, None]
+    ln = np.maximum(u["wn"] // u["tn"], 1)[:, None]
+    lane = np.arange(LANES)
+    column = np.where(ln == 1, 0, np.where(lm == 1, lane, (lane & 1) | ((lane >> 2) & (ln // 2 - 1)) << 1))
+    row = np.where(lm == 1, 0, np.where(ln == 1, lane, ((lane >> 1) & 1) | (lane // (2 * ln)) << 1))
+    return row, column
+
+
+def _fragments(u: Mapping[str, IntArray], width: int) -> tuple[FloatArray, FloatArray]:
+    """Wavefronts and instructions of a warp that reads its fragments of A and B for one column of K."""
+    passes, loads = np.zeros(len(u["tm"])), np.zeros(len(u["tm"]))
+    for lanes, count in zip(_lane_map(u), (u["tm"], u["tn"]), strict=True):
+        group = _groups(count, width)
+        words = group * (width // 4)
+        number = count / group
+        loads += number
+        for wide in (1, 2, 4):
+            mine = words == wide
+            if mine.any():
+                passes[mine] += number[mine] * wavefronts(lanes[mine] * wide, wide)
+    return passes, loads
+
+
+def _store_sectors(u: Mapping[str, IntArray], width: int, vector: BoolArray) -> FloatArray:
+    """Sectors that the stores of a warp's results touch, request by request."""
+    group = _groups(u["tn"], width)
+    lm, ln = u["wm"] // u["tm"], u["wn"] // u["tn"]
+    touched = np.maximum(lm, 1) * np.maximum(1, ln * group * width / 32.0)
+    requests = u["tm"] * u["tn"] / np.where(vector, group, 1)
+    return np.asarray(touched * requests)
