@@ -126,12 +126,12 @@ def test_no_gpu_is_one_sentence(fake_bench_folder: Path, monkeypatch: pytest.Mon
 
 def test_a_child_that_cannot_start_is_one_sentence(fake_bench_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMMSIM_BENCH", "no_such_module")
-    with pytest.raises(GemmsimError, match="ended before it began.*no_such_module"):
+    with pytest.raises(GemmsimError, match=r"ended before it began.*no_such_module"):
         measured([ask(1)])
 
 
 def test_a_gpu_of_another_kind_is_refused(fake_bench_folder: Path) -> None:
-    with pytest.raises(GemmsimError, match="a100_sxm_80gb has compute capability 8.0"):
+    with pytest.raises(GemmsimError, match=r"a100_sxm_80gb has compute capability 8\.0"):
         measured([ask(1)], gpu="a100_sxm_80gb")
 
 
