@@ -77,8 +77,8 @@ def supported(form: Form) -> str:
     return "a batch of problems is not measured: expected batch 1" if form.batch != 1 else ""
 
 
-def make(device: Device, ask: Ask, seed: int) -> Data:
-    """Inputs and reference of a problem. Raises GemmsimError for a Form without inputs, CuPy's error for no memory."""
+def make(device: Device, ask: Ask, seed: int, *, reference: bool = True) -> Data:
+    """Inputs of a problem, and its reference unless that is left out. Raises GemmsimError for a Form without inputs, CuPy's error for no memory."""
     reason = supported(ask.form)
     if reason:
         raise GemmsimError(reason)
@@ -91,7 +91,8 @@ def make(device: Device, ask: Ask, seed: int) -> Data:
         bias=draw(out, n) if "bias" in steps else None, residual=draw(out, m * n) if "residual" in steps else None,
         reference=None, norm_a=None, norm_b=None,
     )  # fmt: skip
-    _refer(device, ask, data)
+    if reference:
+        _refer(device, ask, data)
     return data
 
 
