@@ -14,13 +14,13 @@
 // load, and every result could be stored.
 // Launch: one dimension; read_bytes and copy_bytes take any grid, 1024 threads a block at most; 48 KiB of static shared memory
 //   in shared_bytes.
-// Figure (H200 SXM): gemmsim probe prints each beside the shipped file's; the file's were read by kernels of the same plan.
+// Figures: gemmsim probe prints each beside the one that hwspecs/<gpu>.yaml has.
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #ifndef HOLD
 
-constexpr int UNROLL = 4;           // loads in flight a thread: 64 KiB an SM at 1024 threads
+constexpr int UNROLL = 4;           // loads of 16 B in flight a thread: 64 KiB an SM at 1024 threads
 constexpr int INNER = 8;            // steps of each FMA chain an iteration
 constexpr int CHAINS_F = 32;        // fp32 chains a thread
 constexpr int CHAINS_D = 16;        // fp64 chains a thread
@@ -64,7 +64,8 @@ __device__ __forceinline__ void chains(int iters, T x, T y, u64* stamps, T* sink
   T acc[CHAINS];
 #pragma unroll
   for (int i = 0; i < CHAINS; ++i) acc[i] = T(threadIdx.x + i);
-  x += T(threadIdx.x) * T(1e-9);  // a register each, as in a GEMM: not one that the warp shares
+  x += T(threadIdx.x) * T(1e-9);  // registers of each thread, as in a GEMM, not one that the warp shares
+  y += T(threadIdx.x) * T(1e-9);
   __syncthreads();
   const u64 ns = ns_now(), clk = clocks_now();
 #pragma unroll 1

@@ -110,6 +110,8 @@ def _profile(tasks: Sequence[Task], device: int, ncu: str, metrics: Metrics, run
         given.write_text("".join(json.dumps(plain) + "\n" for plain in numbered), "utf-8")
         child = [sys.executable, "-m", "gemmsim.bench.profiled", str(given), str(out), str(device)]
         while True:
+            for stale in (out, log):
+                stale.unlink(missing_ok=True)
             status, said = run(command(ncu, metrics.asked(), str(log), child), timeout_s)
             text = log.read_text("utf-8", errors="replace") if log.exists() else ""
             missing = missing_metric(f"{text}\n{said}")

@@ -82,7 +82,8 @@ class CudaLab:
         self._cupy = opened(number)
         self._cupy.cuda.Device(number).use()
         self.facts = device_facts(self._cupy, number)
-        self._kernels = self._module("empty", ())
+        self._module_of_kernels = self._module("empty", ())
+        self._kernels: dict[str, Any] = {}  # kept: looking one up takes the host longer than launching it
 
     def _module(self, kernel: str, macros: tuple[tuple[str, str], ...]) -> Any:
         arch = f"sm_{self.facts.compute_capability.replace('.', '')}"
@@ -117,7 +118,9 @@ class CudaLab:
 
     def run(self, kernel: str, blocks: int, threads: int, *arguments: Any) -> None:
         """As Lab.run."""
-        self._kernels.get_function(kernel)((blocks,), (threads,), arguments)
+        if kernel not in self._kernels:
+            self._kernels[kernel] = self._module_of_kernels.get_function(kernel)
+        self._kernels[kernel]((blocks,), (threads,), arguments)
 
     def seconds(self, kernel: str, blocks: int, threads: int, *arguments: Any, repeats: int) -> list[float]:
         """As Lab.seconds."""

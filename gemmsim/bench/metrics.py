@@ -110,7 +110,7 @@ BESIDE = (
     Beside("issue_instructions", "issue", "warp instructions", (ISSUED,), _same, "",
            "an issue slot of a sub-partition each: demand_issue_s x clock x SMs x sub-partitions"),
     Beside("math_fma_instructions", "math", "warp instructions", (FMA,), _same, "",
-           "fp32: M N K / 32, padding and integer multiply-adds; demand_math_s x clock x SMs x fma_per_clk_per_sm / 32"),
+           "fp32: M N K / 32, padding, integer multiply-adds; demand_math_s x clock x SMs x fma_per_clk_per_sm / 32"),
     Beside("math_fp64_instructions", "math", "warp instructions", (FP64,), _same, "", "fp64: the same"),
     Beside("math_tensor_instructions", "math", "warp instructions", (TENSOR,), _same, "",
            "other types: M N K over the instruction's shape"),

@@ -103,6 +103,8 @@ def parse(log: str, metrics: Metrics) -> list[KernelCounts]:
         return []
     table = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
     header, rows = table[0], [row for row in table[1:] if len(row) == len(table[0])]
+    if "Grid Size" not in header:
+        raise GemmsimError("ncu printed no column Grid Size: expected Nsight Compute 2022.1 or later")
     units = dict(zip(header, rows[0], strict=True)) if rows and not rows[0][0] else {}
     named = [dict(zip(header, row, strict=True)) for row in rows if row[0].isdigit()]
     named.sort(key=lambda row: int(row["ID"]))

@@ -98,7 +98,7 @@ class File:
         return left
 
     def add(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Write the file with these rows (positions in the batch, results) behind those there, complete or not at all."""
+        """Write the file with these rows (positions in the batch, results) behind those there, whole or not at all."""
         for i, found in rows:
             cells = {name: self.batch.columns[column][i] for column, name in self.given.items()}
             self.rows.append(cells | {name: _cell(found.get(name)) for name in self.results})
@@ -142,9 +142,7 @@ def _kernel(task: Task) -> dict[str, Any]:
             "compiler": k.compiler, "kernel_hash": k.key}  # fmt: skip
 
 
-def _tasks(
-    asks: Mapping[int, Ask], gpu: Gpu, jobs: int | None
-) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
+def _tasks(asks: Mapping[int, Ask], gpu: Gpu, jobs: int | None) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
     """Asks with their kernels, numbered by row; and the rows that cannot run, or whose kernel does not compile."""
     from gemmsim.bench.backend import backend
     from gemmsim.bench.refusal import refused

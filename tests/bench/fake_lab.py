@@ -22,7 +22,8 @@ LIMITS = {
 }
 H200 = Facts(
     name="NVIDIA H200", compute_capability="9.0", sm_count=132, clock_hz=1.98e9, dram_bytes=150109880320,
-    dram_bus_bits=6016, dram_clock_hz=3.201e9, l2_bytes=62914560, driver="580.95.05", uuid="GPU-none", tdp_w=700.0, limits=LIMITS,
+    dram_bus_bits=6016, dram_clock_hz=3.201e9, l2_bytes=62914560, driver="580.95.05",
+    uuid="GPU-none", tdp_w=700.0, limits=LIMITS,
 )  # fmt: skip
 STRANGER = replace(H200, name="NVIDIA H900 NVL", sm_count=78)
 

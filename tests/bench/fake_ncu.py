@@ -2,21 +2,22 @@
 """Stands in for Nsight Compute: says in the child's place what it would have launched, and prints what ncu prints.
 
 FAKE_NCU is a JSON object: "refuse" (a sentence to print), "unknown" (a metric that is none), "kernels" (of each task),
-"die" (the N of the task that the child dies at), "calls" (a file that each call's arguments are appended to). Counter number i of kernel number j has
-the value 1000 * i + j; times are microseconds.
+"die" (the N of the task that the child dies at), "calls" (a file that each call's arguments are appended to). Counter
+number i of kernel number j has the value 1000 * i + j.
 """
 
 import json
 import os
 import sys
+from itertools import pairwise
 
 told = json.loads(os.environ.get("FAKE_NCU", "{}"))
 arguments = sys.argv[1:]
 if arguments == ["--version"]:
     print("NVIDIA (R) Nsight Compute Command Line Profiler\nVersion 2025.3.1.0 (build 1)")
     sys.exit(0)
-value = dict(zip(arguments, arguments[1:], strict=False))
-metrics, log = value["--metrics"].split(","), open(value["--log-file"], "w")
+value = dict(pairwise(arguments))
+metrics, log = value["--metrics"].split(","), open(value["--log-file"], "w")  # noqa: SIM115
 tasks_at, out_at, _ = arguments[-3:]
 if "calls" in told:
     with open(told["calls"], "a") as calls:
@@ -45,7 +46,9 @@ with open(tasks_at) as given, open(out_at, "w") as out:
         out.write(json.dumps({"start": task["number"]}) + "\n")
         if task["ask"]["n"] == told.get("die"):
             break
-        out.write(json.dumps({"done": task["number"], "row": {"status": "ok", "reason": "", "blocks_per_sm": 2}}) + "\n")
+        out.write(
+            json.dumps({"done": task["number"], "row": {"status": "ok", "reason": "", "blocks_per_sm": 2}}) + "\n"
+        )
         line("spin", task["number"] + 1, 0)
         for j in range(told.get("kernels", 1)):
             line("gemm" if j == 0 else "reduce", 64, j + 1)

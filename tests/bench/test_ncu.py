@@ -44,6 +44,11 @@ def test_no_table_is_no_kernel(log: str) -> None:
     assert ncu.parse(log, Metrics()) == []
 
 
+def test_an_older_page_without_grids_is_refused() -> None:
+    with pytest.raises(GemmsimError, match="no column Grid Size"):
+        ncu.parse(LOG.replace("Grid Size", "Something"), Metrics())
+
+
 def test_a_table_cut_off_gives_the_whole_rows() -> None:
     assert [k.name for k in ncu.parse(LOG[: LOG.index('"127.0.0.1","void')], Metrics())] == ["spin", "gemm"]
 

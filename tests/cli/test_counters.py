@@ -15,6 +15,7 @@ from gemmsim.bench import backend, lab, metrics, ncu
 from gemmsim.bench.task import Ask, Kernel
 from gemmsim.cli import counters as verb
 from gemmsim.cli import main
+from gemmsim.families import naive
 from gemmsim.hardware import Gpu
 
 FAKE = Path(__file__).parents[1] / "bench" / "fake_ncu.py"
@@ -36,6 +37,7 @@ class Bench:
         monkeypatch.setattr(lab, "opened", lambda number: None)
         facts = lab.Facts("NVIDIA H200", "9.0", 132, 1.98e9, 1, 1, 1.0, 1, "580.95", f"GPU-{folder.name}", 700.0, {})
         monkeypatch.setattr(lab, "device_facts", lambda cupy, number: facts)
+        monkeypatch.setattr(naive, "macros", lambda form, config: {}, raising=False)
         self.tell()
 
     def tell(self, **told: object) -> None:
