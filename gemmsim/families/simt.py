@@ -49,6 +49,11 @@ PRIORS: Mapping[str, Prior] = {
     "store_clk": Prior(1.0, 0.2, 5.0),
     "start": Prior(4.0, 0.5, 15),
     "queue_noise": Prior(0.6, 0.1, 1.0),
+    "fetch_clk": Prior(20.0, 4.0, 80.0),
+    "cold_code": Prior(15.0, 2.0, 60.0),
+    "second_launch": Prior(0.5, 0.1, 1.5),
+    "arrival": Prior(0.5, 0.05, 1.5),
+    "narrow_copies": Prior(0.2, 0.02, 1.5),
 }
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,
@@ -56,6 +61,11 @@ FIXED: Mapping[str, float] = {
     "shared_far": 1.0,
     "spill_clk": 4.4,
     "spill_lone_clk": 8.0,
+    "epilogue_slots": 3.0,
+    "start_slots": 250.0,
+    "prologue_slots": 6.0,
+    "sector_clk": 0.25,
+    "fixup": 1.0,
 }
 #: tiles that are split lie in grid.y of the kernel that sums their slices
 MAX_SPLIT_TILES = 65535

@@ -14,7 +14,7 @@ from gemmsim.problem import Gemm, IntArray
 
 #: what decides registers and shared memory
 COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "blocks", "regs")
-PAD = 4  # elements that a row of A's tile in shared memory is longer than bm
+PAD_BYTES = 16  # that a row of a tile in shared memory is longer than its side, where K runs on in memory
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
@@ -33,9 +33,10 @@ def threads_of(u: Mapping[str, IntArray] | Config) -> IntArray:
     return np.maximum(u["bm"] // u["wm"], 1) * np.maximum(u["bn"] // u["wn"], 1) * LANES
 
 
-def smem_bytes(u: Mapping[str, IntArray], width: int) -> IntArray:
-    """Dynamic shared memory of a block, B: as many buffers as stages, each one tile of A (padded) and of B."""
-    return width * u["stages"] * u["bk"] * (u["bm"] + PAD + u["bn"])
+def smem_bytes(u: Mapping[str, IntArray] | Config, width: int, layout: str) -> IntArray:
+    """Dynamic shared memory of a block, B: as many buffers as stages, each one tile of A and of B."""
+    pads = PAD_BYTES * (int(layout[0] != "T") + int(layout[1] == "T"))
+    return u["stages"] * u["bk"] * (width * (u["bm"] + u["bn"]) + pads)
 
 
 def cap(u: Mapping[str, IntArray] | Config, threads: IntArray, arch: Arch) -> IntArray:
@@ -53,4 +54,4 @@ def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np
     least = 20 + words * (tm * tn + tm + tn)
     regs = np.maximum(np.minimum(wanted, limit), 16)
     spills = 4.0 * np.maximum(0, least - limit)
-    return threads, regs, spills, smem_bytes(u, problem.a_bytes)
+    return threads, regs, spills, smem_bytes(u, problem.a_bytes, problem.layout)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.simt_resources import PAD, threads_of
+from gemmsim.families.simt_resources import PAD_BYTES, threads_of
 from gemmsim.families.traits import FMA, BoolArray, Traits, inside
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES, wavefronts
@@ -25,6 +25,9 @@ COPY_INSTRUCTIONS = 1.3  # address of each copy
 #: clocks from a fragment's read to its first use
 FRAGMENT_CLK = 33.0
 BANK_CONFLICTS = 1.12
+INSTRUCTION_BYTES = 16.0
+#: instructions before and after the main loop, beside those for each copy and result
+ENDS_INSTRUCTIONS = 300.0
 
 
 def lanes_across(problem: Gemm, config: Mapping[str, IntArray] | Config) -> IntArray:
@@ -96,6 +99,8 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         prefetched=np.ones(1, bool),
         exposed_clk=c["exposed"],
         exposed_barriers=c["warps"] * np.where(stages == 1, 2, 1),
+        loop_bytes=c["loop_bytes"],
+        code_bytes=c["code_bytes"],
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,
@@ -105,15 +110,17 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
 
 _NAMES = (
     "warps", "fmas", "reads", "writes", "instructions", "integer", "sectors", "loads", "accumulators", "store_sectors",
-    "a_row_bytes", "b_row_bytes", "a_copy_bytes", "b_copy_bytes", "scalar_loads", "exposed",
+    "a_row_bytes", "b_row_bytes", "a_copy_bytes", "b_copy_bytes", "scalar_loads", "exposed", "loop_bytes", "code_bytes",
 )  # fmt: skip
 
 
 def _aligned(problem: Gemm, config: Config) -> BoolArray:
     """Rows whose strides are multiples of the vector, so that the vector form of the kernel runs."""
-    vec = config["vec"]
-    strides = (problem.a_stride, problem.b_stride, problem.n)
-    return np.asarray(np.all([s % vec == 0 for s in strides], axis=0))
+    vec = np.minimum(config["vec"], 4 * WORDS // problem.a_bytes)
+    asynchronous = config["async_copy"] == 1
+    a = (problem.a_stride % vec == 0) | asynchronous & (problem.layout[0] != "T")
+    b = (problem.b_stride % vec == 0) | asynchronous & (problem.layout[1] == "T")
+    return np.asarray(a & b & (problem.n % vec == 0))
 
 
 def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
@@ -131,11 +138,13 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
     exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
+    loop = INSTRUCTION_BYTES * (step + f["bk"] * f["tm"] * f["tn"])
+    code = loop + INSTRUCTION_BYTES * (ENDS_INSTRUCTIONS + 4 * f["tm"] * f["tn"] + 10 * copies)
     out = (
         warps, threads * f["bk"] * f["tm"] * f["tn"], warps * f["bk"] * reads, a.stores + b.stores, warps * step,
         warps * COPY_INSTRUCTIONS * copies, a.sectors + b.sectors, copies, f["tm"] * f["tn"],
         _store_sectors(u, width, u["aligned"] == 1) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
-        np.where(scalar, copies, 0.0), exposed,
+        np.where(scalar, copies, 0.0), exposed, loop, code,
     )  # fmt: skip
     return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
 
@@ -151,7 +160,7 @@ def _operand(
         rounds = -(-size // np.maximum(threads // across, 1))
         copies = rounds * np.maximum(bk // (across * wide), 1)
         lane = np.arange(LANES)
-        pitch = (size + PAD)[:, None]
+        pitch = (size + PAD_BYTES // width)[:, None]
         words = (lane % across[:, None] * wide[:, None] * pitch + lane // across[:, None]) * (width // 4)
         passes = wavefronts(words, width // 4) * wide
         row, copy = bk * width, wide * width
