@@ -50,7 +50,7 @@ PRIORS: Mapping[str, Prior] = {
     "start": Prior(4.0, 0.5, 15),
     "queue_noise": Prior(0.6, 0.1, 1.0),
     "fetch_clk": Prior(20.0, 4.0, 80.0),
-    "cold_code": Prior(15.0, 2.0, 60.0),
+    "cold_code": Prior(40.0, 5.0, 160.0),
     "second_launch": Prior(0.5, 0.1, 1.5),
     "arrival": Prior(0.5, 0.05, 1.5),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
@@ -109,8 +109,11 @@ def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch) -> N
     stages, asynchronous = config["stages"], config["async_copy"] == 1
     r.when("async_stages", asynchronous & (stages < 2), "cp.async needs 2 stages or more")
     r.over("register_stages", np.where(asynchronous, 0, stages), 2, "stages through registers")
-    across = simt_traits.lanes_across(problem, config)
-    r.over("copy_lanes", launch.threads % across, 0, "threads left over by the lanes that copy a tile row")
+    for side in ("bm", "bn"):
+        if simt_resources.turned(side, problem.layout):
+            for wide in (np.ones_like(stages), np.where(asynchronous, 1, simt_resources.vector(config, problem.a_bytes))):
+                over = launch.threads % simt_resources.lanes_across(config["bk"], wide)
+                r.over("copy_lanes", over, 0, "threads left over by the lanes that copy a row of K")
 
 
 def _budget_rules(r: Refusals, config: Config, launch: Launch, arch: Arch) -> None:

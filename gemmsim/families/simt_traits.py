@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.simt_resources import PAD_BYTES, threads_of
+from gemmsim.families.simt_resources import ACCESS_BYTES, PAD_BYTES, copies, lanes_across, threads_of, turned, vector
 from gemmsim.families.traits import FMA, BoolArray, Traits, inside
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES, wavefronts
@@ -17,8 +17,7 @@ from gemmsim.problem import FloatArray, Gemm, IntArray
 
 #: what decides the counts
 COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec")
-#: words (4 bytes) that one access moves at most
-WORDS = 4
+SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
 #: warp instructions of a k-step beside math, fragment reads and copies: loop, barrier, pointers of the buffers
 STEP_INSTRUCTIONS = 30.0
 COPY_INSTRUCTIONS = 1.3  # address of each copy
@@ -28,14 +27,6 @@ BANK_CONFLICTS = 1.12
 INSTRUCTION_BYTES = 16.0
 #: instructions before and after the main loop, beside those for each copy and result
 ENDS_INSTRUCTIONS = 300.0
-
-
-def lanes_across(problem: Gemm, config: Mapping[str, IntArray] | Config) -> IntArray:
-    """Lanes that copy one row of the transposed operand's tile, in its vector and in its scalar form: their multiple."""
-    bk = config["bk"]
-    scalar = np.where(bk % 16 == 0, 16, bk)
-    vector = np.where(config["async_copy"] == 1, 1, bk // np.minimum(config["vec"], 4))
-    return np.lcm(scalar, np.maximum(vector, 1))
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,7 @@ _NAMES = (
 
 def _aligned(problem: Gemm, config: Config) -> BoolArray:
     """Rows whose strides are multiples of the vector, so that the vector form of the kernel runs."""
-    vec = np.minimum(config["vec"], 4 * WORDS // problem.a_bytes)
+    vec = vector(config, problem.a_bytes)
     asynchronous = config["async_copy"] == 1
     a = (problem.a_stride % vec == 0) | asynchronous & (problem.layout[0] != "T")
     b = (problem.b_stride % vec == 0) | asynchronous & (problem.layout[1] == "T")
@@ -128,56 +119,48 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
     threads = threads_of(u)
     warps = threads / LANES
-    vec = np.where(u["aligned"] == 1, np.minimum(u["vec"], 4 * WORDS // width), 1)
+    vec = np.where(u["aligned"] == 1, vector(u, width), 1)
     scalar = (u["aligned"] == 0) & (u["vec"] > 1)
-    a = _operand(u, "bm", problem.layout[0] != "T", vec, width, threads)
-    b = _operand(u, "bn", problem.layout[1] == "T", vec, width, threads)
+    a, b = (_operand(u, side, problem.layout, vec, width, threads) for side in ("bm", "bn"))
     reads, loads = _fragments(u, width)
-    copies = a.copies + b.copies
-    step = STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * copies + copies + f["bk"] * loads
+    each = a.copies + b.copies
+    step = STEP_INSTRUCTIONS + (COPY_INSTRUCTIONS + 1) * each + f["bk"] * loads
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
     exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
     loop = INSTRUCTION_BYTES * (step + f["bk"] * f["tm"] * f["tn"])
-    code = loop + INSTRUCTION_BYTES * (ENDS_INSTRUCTIONS + 4 * f["tm"] * f["tn"] + 10 * copies)
+    code = loop + INSTRUCTION_BYTES * (ENDS_INSTRUCTIONS + 4 * f["tm"] * f["tn"] + 10 * each)
     out = (
         warps, threads * f["bk"] * f["tm"] * f["tn"], warps * f["bk"] * reads, a.stores + b.stores, warps * step,
-        warps * COPY_INSTRUCTIONS * copies, a.sectors + b.sectors, copies, f["tm"] * f["tn"],
+        warps * COPY_INSTRUCTIONS * each, a.sectors + b.sectors, each, f["tm"] * f["tn"],
         _store_sectors(u, width, u["aligned"] == 1) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
-        np.where(scalar, copies, 0.0), exposed, loop, code,
+        np.where(scalar, each, 0.0), exposed, loop, code,
     )  # fmt: skip
     return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
 
 
-def _operand(
-    u: Mapping[str, IntArray], side: str, turned: bool, vec: IntArray, width: int, threads: IntArray
-) -> _Operand:
-    """Copies of a tile of A (side bm) or B (bn): `turned` if it lies along K in memory."""
+def _operand(u: Mapping[str, IntArray], side: str, layout: str, vec: IntArray, width: int, threads: IntArray) -> _Operand:
+    """How a tile of A (side bm) or B (bn) gets into shared memory."""
     size, bk = u[side], u["bk"]
-    if turned:
-        wide = np.where(u["async_copy"] == 1, 1, vec)
-        across = np.where((wide == 1) & (bk % 16 == 0), 16, np.maximum(bk // wide, 1))
-        rounds = -(-size // np.maximum(threads // across, 1))
-        copies = rounds * np.maximum(bk // (across * wide), 1)
-        lane = np.arange(LANES)
+    count, wide = copies(u, side, layout, vec, threads)
+    if turned(side, layout):
+        across, lane = lanes_across(bk, wide)[:, None], np.arange(LANES)
         pitch = (size + PAD_BYTES // width)[:, None]
-        words = (lane % across[:, None] * wide[:, None] * pitch + lane // across[:, None]) * (width // 4)
-        passes = wavefronts(words, width // 4) * wide
-        row, copy = bk * width, wide * width
-        stores = passes * np.ceil(size * bk / wide / LANES)
+        words = (lane % across * wide[:, None] * pitch + lane // across) * (width // 4)
+        stores = wavefronts(words, width // 4) * wide * np.ceil(size * bk / wide / LANES)
+        row = bk * width
     else:
-        copies = -(-bk * size // (vec * threads))
-        row, copy = size * width, vec * width
-        stores = np.ceil(bk * size * width / 128.0)
-    narrow = np.where((copy < 16) | (u["async_copy"] == 0), 1.0, 0.0)
-    sectors = narrow * bk * size * width / 32.0
-    return _Operand(copies, stores, sectors, row, copy)
+        stores, row = np.ceil(bk * size * width / WAVEFRONT_BYTES), size * width
+    copy = wide * width
+    through_l1 = (copy < ACCESS_BYTES) | (u["async_copy"] == 0)
+    sectors = np.where(through_l1, bk * size * width / SECTOR_BYTES, 0.0)
+    return _Operand(*(np.asarray(x, np.float64) for x in (count, stores, sectors, row, copy)))
 
 
 def _groups(count: IntArray, width: int) -> IntArray:
     """Neighbouring results of a thread that one access of up to 16 B moves."""
     four = np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1))
-    return np.minimum(four, 4 * WORDS // width)
+    return np.minimum(four, ACCESS_BYTES // width)
 
 
 def _lane_map(u: Mapping[str, IntArray]) -> tuple[IntArray, IntArray]:
