@@ -36,7 +36,7 @@ PARAMETERS = (
     Parameter("async_copy", (0, 1), 1, 0, 1, False, "1: cp.async, 2 stages or more; 0: through registers, 1 or 2 stages"),
     Parameter("vec", (4,), 4, 1, 4, True, "elements of a global load, fewer where a stride or an address forbids it"),
     Parameter("blocks", (1, 2, 3, 4, 6), 1, 1, 16, False, "blocks an SM that the compiler leaves registers for"),
-    Parameter("regs", (0, 216, 224, 232, 240), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
+    Parameter("regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
     Parameter("order", (1,), 1, 0, 1, False, "a thread's products are written down row by row (0) or column by column"),
     Parameter("group_m", (1, 8, 16), 8, 1, 65535, False, "tile rows that the raster walks together"),
     Parameter("split_k", (1, 2, 3, 4, 6, 8, 12, 16), 1, 1, 256, False, "slices along K of a tile that is split"),
@@ -54,18 +54,18 @@ PRIORS: Mapping[str, Prior] = {
     "second_launch": Prior(0.5, 0.1, 1.5),
     "arrival": Prior(0.5, 0.05, 1.5),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
+    "fixup": Prior(2.0, 0.3, 8.0),
+    "spill_clk": Prior(4.4, 1.0, 15.0),
 }
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,
     "shared_near": 0.6,
     "shared_far": 1.0,
-    "spill_clk": 4.4,
     "spill_lone_clk": 8.0,
     "epilogue_slots": 3.0,
     "start_slots": 250.0,
     "prologue_slots": 6.0,
     "sector_clk": 0.25,
-    "fixup": 1.0,
 }
 #: tiles that are split lie in grid.y of the kernel that sums their slices
 MAX_SPLIT_TILES = 65535

@@ -18,15 +18,20 @@ from gemmsim.problem import FloatArray, Gemm, IntArray
 #: what decides the counts
 COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec")
 SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
-#: warp instructions of a k-step beside math, fragment reads and copies: loop, barrier, pointers of the buffers
-STEP_INSTRUCTIONS = 30.0
-COPY_INSTRUCTIONS = 1.3  # address of each copy
-#: clocks from a fragment's read to its first use
-FRAGMENT_CLK = 33.0
-BANK_CONFLICTS = 1.12
+#: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, pointers of buffers;
+#: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations without spills:
+#: 1.1 % mean error of all instructions)
+STEP_INSTRUCTIONS = 39.0
+COPY_INSTRUCTIONS, STRAIGHT_INSTRUCTIONS, THROUGH_INSTRUCTIONS = 0.75, 2.2, (0.3, 5.1)
+#: clocks from a fragment's read to its first use, and from a store into shared memory to the barrier behind it
+FRAGMENT_CLK, STORE_CLK = 33.0, 40.0
+#: clocks of an FFMA: tiles whose sides are multiples of eight meet in a register bank less often
+BANK_CONFLICTS, ODD_BANK_CONFLICTS = 1.12, 1.17
 INSTRUCTION_BYTES = 16.0
 #: instructions before and after the main loop, beside those for each copy and result
 ENDS_INSTRUCTIONS = 300.0
+#: times that a spilled word goes out and back a k-step, and more for each word beyond some (SASS of 75 that spill)
+SPILL_REPEATS, SPILL_MORE, SPILL_FEW = 0.35, 0.015, 50.0
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class _Operand:
     """How one operand gets into shared memory: turned (element by element on the way) or straight (vectors)."""
 
     copies: FloatArray  # a thread and k-step
+    instructions: FloatArray  # a warp and k-step: copies, their addresses, stores of what came through registers
     stores: FloatArray  # wavefronts of a block and k-step
     sectors: FloatArray  # 32 B sectors that pass L1, a block and k-step
     row_bytes: FloatArray
@@ -53,6 +59,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
     zero, no = np.zeros(1), np.zeros(1, bool)
     stages, asynchronous = config["stages"], config["async_copy"] == 1
+    even = (config["tm"] % 8 == 0) & (config["tn"] % 8 == 0)
     depth = np.maximum(1, np.where(asynchronous, stages - 2, 1)).astype(np.float64)
     return Traits(
         path=np.full(1, FMA),
@@ -85,13 +92,14 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         b_copy_bytes=c["b_copy_bytes"],
         scalar_loads=c["scalar_loads"],
         repeats_rows=no,
-        bank_conflicts=np.full(1, BANK_CONFLICTS),
+        bank_conflicts=np.where(even, BANK_CONFLICTS, ODD_BANK_CONFLICTS),
         joint_issue=np.ones(1, bool),
         prefetched=np.ones(1, bool),
         exposed_clk=c["exposed"],
         exposed_barriers=c["warps"] * np.where(stages == 1, 2, 1),
         loop_bytes=c["loop_bytes"],
         code_bytes=c["code_bytes"],
+        spill_repeats=SPILL_REPEATS + SPILL_MORE * np.maximum(0, launch.spill_bytes / 4 - SPILL_FEW),
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,
@@ -124,15 +132,17 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     a, b = (_operand(u, side, problem.layout, vec, width, threads) for side in ("bm", "bn"))
     reads, loads = _fragments(u, width)
     each = a.copies + b.copies
-    step = STEP_INSTRUCTIONS + (COPY_INSTRUCTIONS + 1) * each + f["bk"] * loads
+    copying = a.instructions + b.instructions
+    step = STEP_INSTRUCTIONS + copying + f["bk"] * loads
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
     exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
+    exposed = exposed + np.where(u["async_copy"] == 1, 0, STORE_CLK + a.stores + b.stores)
     loop = INSTRUCTION_BYTES * (step + f["bk"] * f["tm"] * f["tn"])
     code = loop + INSTRUCTION_BYTES * (ENDS_INSTRUCTIONS + 4 * f["tm"] * f["tn"] + 10 * each)
     out = (
         warps, threads * f["bk"] * f["tm"] * f["tn"], warps * f["bk"] * reads, a.stores + b.stores, warps * step,
-        warps * COPY_INSTRUCTIONS * each, a.sectors + b.sectors, each, f["tm"] * f["tn"],
+        warps * (copying - each), a.sectors + b.sectors, each, f["tm"] * f["tn"],
         _store_sectors(u, width, u["aligned"] == 1) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
         np.where(scalar, each, 0.0), exposed, loop, code,
     )  # fmt: skip
@@ -154,7 +164,11 @@ def _operand(u: Mapping[str, IntArray], side: str, layout: str, vec: IntArray, w
     copy = wide * width
     through_l1 = (copy < ACCESS_BYTES) | (u["async_copy"] == 0)
     sectors = np.where(through_l1, bk * size * width / SECTOR_BYTES, 0.0)
-    return _Operand(*(np.asarray(x, np.float64) for x in (count, stores, sectors, row, copy)))
+    asynchronous = u["async_copy"] == 1
+    each = COPY_INSTRUCTIONS if turned(side, layout) else STRAIGHT_INSTRUCTIONS
+    stored = (wide if turned(side, layout) else 1) + THROUGH_INSTRUCTIONS[side == "bn"]
+    instructions = count * (1 + np.where(asynchronous, each, stored))
+    return _Operand(*(np.asarray(x, np.float64) for x in (count, instructions, stores, sectors, row, copy)))
 
 
 def _groups(count: IntArray, width: int) -> IntArray:
