@@ -36,7 +36,7 @@ PARAMETERS = (
     Parameter("async_copy", (0, 1), 1, 0, 1, False, "1: cp.async, 2 stages or more; 0: through registers, 1 or 2 stages"),
     Parameter("vec", (4,), 4, 1, 4, True, "elements of a global load, fewer where a stride or an address forbids it"),
     Parameter("blocks", (1, 2, 3, 4, 6), 1, 1, 16, False, "blocks an SM that the compiler leaves registers for"),
-    Parameter("regs", (0, 216, 224, 232, 240), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
+    Parameter("regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
     Parameter("order", (1,), 1, 0, 1, False, "a thread's products are written down row by row (0) or column by column"),
     Parameter("group_m", (1, 8, 16), 8, 1, 65535, False, "tile rows that the raster walks together"),
     Parameter("split_k", (1, 2, 3, 4, 6, 8, 12, 16), 1, 1, 256, False, "slices along K of a tile that is split"),
@@ -49,13 +49,23 @@ PRIORS: Mapping[str, Prior] = {
     "store_clk": Prior(1.0, 0.2, 5.0),
     "start": Prior(4.0, 0.5, 15),
     "queue_noise": Prior(0.6, 0.1, 1.0),
+    "fetch_clk": Prior(20.0, 4.0, 80.0),
+    "cold_code": Prior(40.0, 5.0, 160.0),
+    "second_launch": Prior(0.5, 0.1, 1.5),
+    "arrival": Prior(0.5, 0.05, 1.5),
+    "narrow_copies": Prior(0.2, 0.02, 1.5),
+    "fixup": Prior(2.0, 0.3, 8.0),
+    "spill_clk": Prior(4.4, 1.0, 15.0),
 }
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,
     "shared_near": 0.6,
     "shared_far": 1.0,
-    "spill_clk": 4.4,
     "spill_lone_clk": 8.0,
+    "epilogue_slots": 3.0,
+    "start_slots": 250.0,
+    "prologue_slots": 6.0,
+    "sector_clk": 0.25,
 }
 #: tiles that are split lie in grid.y of the kernel that sums their slices
 MAX_SPLIT_TILES = 65535
@@ -99,8 +109,11 @@ def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch) -> N
     stages, asynchronous = config["stages"], config["async_copy"] == 1
     r.when("async_stages", asynchronous & (stages < 2), "cp.async needs 2 stages or more")
     r.over("register_stages", np.where(asynchronous, 0, stages), 2, "stages through registers")
-    across = simt_traits.lanes_across(problem, config)
-    r.over("copy_lanes", launch.threads % across, 0, "threads left over by the lanes that copy a tile row")
+    for side in ("bm", "bn"):
+        if simt_resources.turned(side, problem.layout):
+            for wide in (np.ones_like(stages), np.where(asynchronous, 1, simt_resources.vector(config, problem.a_bytes))):
+                over = launch.threads % simt_resources.lanes_across(config["bk"], wide)
+                r.over("copy_lanes", over, 0, "threads left over by the lanes that copy a row of K")
 
 
 def _budget_rules(r: Refusals, config: Config, launch: Launch, arch: Arch) -> None:

@@ -17,8 +17,8 @@ THREADS = (64, 512)
 LEAST_LANES = 2
 #: how much longer than wide a tile may be: longer ones ask for more of A and B for the same results
 ASPECT = 4
-#: registers that a thread needs beside its accumulators, at the least
-BESIDE = 24
+#: registers that a thread needs beside its accumulators, at the least, and what none of them would take
+BESIDE, PLENTY = 24, 90
 #: caps by number make sense where accumulators fill about half of what a thread may have
 CAPPED_RESULTS = 96
 #: registers of an SM (every architecture here)
@@ -86,7 +86,7 @@ def _capped(columns: Columns) -> Columns:
     results, regs = columns["tm"] * columns["tn"], columns["regs"]
     left = np.minimum(REGISTERS // (threads * columns["blocks"]) // 8 * 8, 255)
     fits = np.where(regs > 0, (results >= CAPPED_RESULTS) & (regs * threads <= REGISTERS), left >= results + BESIDE)
-    return _where(columns, fits & ((columns["blocks"] == 1) | (left < 255)))
+    return _where(columns, fits & ((columns["blocks"] == 1) | (left < results + PLENTY)))
 
 
 def _splits(choices: Mapping[str, Sequence[int]]) -> Columns:

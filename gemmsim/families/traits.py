@@ -79,6 +79,11 @@ class Traits:
     exposed_clk: FloatArray = field(default_factory=_zeros)
     #: warps that meet at barriers no other k-step hides, times the barriers
     exposed_barriers: FloatArray = field(default_factory=_zeros)
+    #: machine code of the main loop, and all that a launch runs through (0: small)
+    loop_bytes: FloatArray = field(default_factory=_zeros)
+    code_bytes: FloatArray = field(default_factory=_zeros)
+    #: times a k-step that a spilled word goes out and comes back
+    spill_repeats: FloatArray = field(default_factory=_ones)
     #: slices along K of a tile that is split; only tiles past the last whole wave are; one wave shares out all k-steps
     split_k: FloatArray = field(default_factory=_ones)
     split_tail: BoolArray = field(default_factory=_no)

@@ -23,6 +23,8 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "store_clk": (0.0, "clocks a sector", "a 32 B sector stored in the epilogue"),
     "loop_slots": (0.0, "issue slots", "fixed warp instructions of one iteration of the main loop"),
     "operation_slots": (0.0, "issue slots", "warp instructions that go with one copy, fragment load or mma"),
+    "fetch_clk": (0.0, "clocks a line", "128 B of a main loop that the instruction cache does not hold"),
+    "cold_code": (0.0, "clocks a line", "128 B of code that a launch fetches for the first time"),
     "start": (0.0, "L2 latencies", "start and retirement of a block"),
     "start_slots": (0.0, "issue slots", "fixed warp instructions of a block outside the main loop"),
     "prologue_slots": (0.0, "issue slots a load", "prologue: address and mask of a load"),

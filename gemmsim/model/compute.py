@@ -12,6 +12,9 @@ from gemmsim.problem import FloatArray
 #: clocks that one wgmma takes at least, however few its columns (fitted once on Triton bf16 rows of an H200: 21 to 25)
 WGMMA_LEAST_CLK = 25.0
 WARP_THREADS = 32
+#: code of a main loop that is fetched at full rate, and a line of it (fp32 rows of simt on an H200: loops of 20 KB are,
+#: of 27 KB are not)
+LOOP_CACHE_BYTES, CODE_LINE_BYTES = 22 * 1024, 128
 #: integer instructions issue every other clock
 INTEGER_RATE = 2.0
 
@@ -54,6 +57,25 @@ def issue_clk(x: Case) -> FloatArray:
     t, c = x.traits, x.c
     slots = c["loop_slots"] * t.loops + c["operation_slots"] * t.operations + t.instructions
     return np.asarray((slots + c["scalar_slots"] * t.scalar_loads * t.warps) / x.gpu.arch.sub_partitions)
+
+
+def fetch_clk(x: Case) -> FloatArray:
+    """Clocks a k-step that one warp takes to walk a main loop which the instruction cache does not hold; else 0.
+
+    Its instructions one a clock, and fetch_clk for each line of 128 B over LOOP_CACHE_BYTES. Warps that walk in step
+    share what was fetched: two a scheduler hide most of it.
+    """
+    t = x.traits
+    over = np.maximum(0, t.loop_bytes - LOOP_CACHE_BYTES) / CODE_LINE_BYTES
+    if not over.any():
+        return np.zeros(1)
+    walk = t.instructions / t.warps + t.bank_conflicts * t.fmas / (WARP_THREADS * t.warps)
+    return np.asarray(np.where(over > 0, walk + x.c["fetch_clk"] * over, 0))
+
+
+def cold_code_clk(x: Case) -> FloatArray:
+    """Clocks that the first blocks wait for the code itself, which a flushed L2 does not hold."""
+    return np.asarray(x.c["cold_code"] * x.traits.code_bytes / CODE_LINE_BYTES)
 
 
 def integer_clk(x: Case) -> FloatArray:

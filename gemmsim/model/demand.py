@@ -112,9 +112,11 @@ class Demand:
     latency_clk: FloatArray
     arrival_clk: FloatArray
     exposed_clk: FloatArray  # whatever the depth
+    fetch_clk: FloatArray  # a walk through a main loop that the instruction cache does not hold
     # clocks a block
     fill_steps: FloatArray
     start_clk: FloatArray
+    cold_code_clk: FloatArray  # of a launch: the code's own way to the SMs
     start_issue_clk: FloatArray
     epilogue_clk: FloatArray
     fixup_clk: FloatArray  # of one that shares tiles: partial results passed on

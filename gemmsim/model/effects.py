@@ -54,6 +54,8 @@ def fill(x: Case) -> Demand:
         math_slots=compute.math_slots(x),
         latency_clk=latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
         arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), units.blocks),
+        fetch_clk=compute.fetch_clk(x),
+        cold_code_clk=compute.cold_code_clk(x),
         exposed_clk=latency.exposed_clk(x),
         fill_steps=x.traits.fill_steps,
         start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),

@@ -39,6 +39,8 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
     if d.exposed_clk.any():
         step = step + _of("latency", d.exposed_clk, free)
+    if d.fetch_clk.any():
+        step = np.maximum(step, _of("issue", d.fetch_clk, free))
     area, depth = (d.useful_area, d.useful_depth) if "edge" in free else (1.0, 1.0)
     spill, spill_lone = _of("spill", d.spill_clk, free), _of("spill", d.spill_lone_clk, free)
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
@@ -53,6 +55,8 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     if d.units.parts.any():
         fixup = _of("split", d.fixup_clk, free)
         clk = clk + _waves(x, d, d.units.parts, block(d.units.part_steps, d.units.begun, fixup), free)
+    if "fill" not in free:
+        clk = clk + d.cold_code_clk
     sm_s = clk / x.gpu.clock_hz
     l2_s = ZERO if "l2" in free else _l2_bytes(d, free) * area / d.l2_bytes_per_s
     total = soft_max(_sharpness(x), sm_s, l2_s, _dram_s(d, free))

@@ -2,8 +2,9 @@
 
     split_k     every tile, or with split_tail those past the last whole wave, is cut into slices of about k_steps /
                 split_k; slices leave partial results in a workspace, which a second kernel reads and sums
-    stream_k    SMs x resident blocks share out tiles x k_steps evenly; where a block's share ends inside a tile its
-                partial result goes through L2 to the block that finishes the tile, which waits for it
+    stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than one wave's
+                and less than two, they share out evenly. Where a share ends inside a tile its partial result goes
+                through L2 to the block that owns the tile, which waits for it
 
 Source of the second: time = a + b [peers > 1] + c iterations + d (peers - 1), Stream-K (Osama et al., 2023).
 """
@@ -40,15 +41,16 @@ def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
         return Units(tiles, ZERO, ZERO, np.ones(1), ZERO)
     slots = x.gpu.sm_count * x.blocks_per_sm
     split = t.split_k > 1
-    rest = np.where(split, np.where(t.split_tail, tiles - np.floor(tiles / slots) * slots, tiles), 0)
-    total = tiles * k_steps
-    streams = np.minimum(slots, total)
-    parts = np.where(t.stream_k, streams, rest * t.split_k)
+    waves = np.floor(tiles / slots)
+    tail = tiles - waves * slots
+    streamed = np.where(tail > 0, tail + np.where(waves > 0, slots, 0), 0)
+    rest = np.where(t.stream_k, streamed, np.where(split, np.where(t.split_tail, tail, tiles), 0))
+    total = rest * k_steps
+    streams = np.maximum(1, np.minimum(slots, total))
+    parts = np.where(t.stream_k, np.minimum(slots, total), rest * t.split_k)
     steps = np.where(t.stream_k, np.ceil(total / streams), np.ceil(k_steps / t.split_k))
-    begun = np.where(t.stream_k, np.maximum(1, tiles / streams), 1)
-    ragged = t.stream_k & (tiles % streams != 0)
-    begun = begun + np.where(ragged & (steps > 1), np.minimum(1, (steps - 1) / k_steps), 0)
-    return Units(np.where(t.stream_k, 0, tiles - rest), parts, steps, begun, np.where(split, rest, 0))
+    begun = np.where(t.stream_k, 1 + np.minimum(1, steps / k_steps), 1)
+    return Units(tiles - rest, parts, steps, begun, np.where(split, rest, 0))
 
 
 def shared(x: Case) -> bool:
@@ -68,8 +70,8 @@ def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
         return Cost(ZERO, ZERO, ZERO)
     t = x.traits
     tile_bytes = x.bm * x.bn * t.partial_bytes
-    ragged = t.stream_k & (u.begun > 1) | t.stream_k & (u.part_steps < k_steps)
-    workspace = np.where(t.stream_k, ragged * u.parts, u.summed * t.split_k) * tile_bytes
+    ragged = t.stream_k & (u.parts > 0)
+    workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
     peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
     passing = tile_bytes / PORT_BYTES_PER_CLK + l2_latency_clk(x.gpu)
     fixup = x.c["fixup"] * np.where(ragged, (1 + peers) * passing, 0)
