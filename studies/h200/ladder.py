@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsim import families
 from gemmsim.rows import Table, read_csv, write_csv
 
 SHAPES = (
@@ -38,7 +39,8 @@ Row = dict[str, object]
 def draw(args: argparse.Namespace) -> None:
     """Write the batch to measure."""
     rows: list[Row] = [
-        {"stage": stage, "family": family, "dtype": "fp32", "m": m, "n": n, "k": k} | dict(config)
+        {"stage": stage, "family": family, "dtype": "fp32", "m": m, "n": n, "k": k}
+        | families.config(family, config).row(0)
         for m, n, k in SHAPES
         for stage, (family, config, _) in STAGES.items()
         if (m, n, k) in SLOW.get(stage, SHAPES)
