@@ -13,6 +13,9 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families import simt_resources, simt_space, simt_traits
 from gemmsim.families.refuse import Refusals
+from gemmsim.families.simt_launch import SOURCE as SOURCE
+from gemmsim.families.simt_launch import macros as macros
+from gemmsim.families.simt_launch import plan as plan
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.hardware import Arch
