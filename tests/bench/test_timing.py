@@ -140,6 +140,13 @@ def test_a_host_that_is_late_waits_longer_the_next_time() -> None:
     assert device.waits[0] < device.waits[1] < device.waits[2]
 
 
+def test_many_samples_come_in_batches() -> None:
+    device = FakeDevice()
+    found = Timer(device).samples([device.call("a", 1.0), device.call("b", 2.0)], "warm", 150)  # type: ignore[arg-type]
+    assert found.seconds == ((1.0,) * 150, (2.0,) * 150)
+    assert len(device.waits) == 3
+
+
 def test_a_host_that_is_always_late_says_so() -> None:
     device = FakeDevice(late=100)
     found = Timer(device).samples([device.call("a", 1.0)], "warm", 1)  # type: ignore[arg-type]
