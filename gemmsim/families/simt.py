@@ -33,10 +33,14 @@ PARAMETERS = (
     Parameter("tm", (2, 4, 8, 12, 16), 8, 1, 32, False, "rows of a thread's results"),
     Parameter("tn", (2, 4, 8, 12, 16), 16, 1, 32, False, "columns of a thread's results"),
     Parameter("stages", (1, 2, 3, 4), 3, 1, 8, False, "buffers in shared memory"),
-    Parameter("async_copy", (0, 1), 1, 0, 1, False, "1: cp.async, 2 stages or more; 0: through registers, 1 or 2 stages"),
+    Parameter(
+        "async_copy", (0, 1), 1, 0, 1, False, "1: cp.async, 2 stages or more; 0: through registers, 1 or 2 stages"
+    ),
     Parameter("vec", (4,), 4, 1, 4, True, "elements of a global load, fewer where a stride or an address forbids it"),
     Parameter("blocks", (1, 2, 3, 4, 6), 1, 1, 16, False, "blocks an SM that the compiler leaves registers for"),
-    Parameter("regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
+    Parameter(
+        "regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"
+    ),
     Parameter("order", (1,), 1, 0, 1, False, "a thread's products are written down row by row (0) or column by column"),
     Parameter("group_m", (1, 8, 16), 8, 1, 65535, False, "tile rows that the raster walks together"),
     Parameter("split_k", (1, 2, 3, 4, 6, 8, 12, 16), 1, 1, 256, False, "slices along K of a tile that is split"),
@@ -111,7 +115,10 @@ def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch) -> N
     r.over("register_stages", np.where(asynchronous, 0, stages), 2, "stages through registers")
     for side in ("bm", "bn"):
         if simt_resources.turned(side, problem.layout):
-            for wide in (np.ones_like(stages), np.where(asynchronous, 1, simt_resources.vector(config, problem.a_bytes))):
+            for wide in (
+                np.ones_like(stages),
+                np.where(asynchronous, 1, simt_resources.vector(config, problem.a_bytes)),
+            ):
                 over = launch.threads % simt_resources.lanes_across(config["bk"], wide)
                 r.over("copy_lanes", over, 0, "threads left over by the lanes that copy a row of K")
 

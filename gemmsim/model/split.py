@@ -2,7 +2,7 @@
 
     split_k     every tile, or with split_tail those past the last whole wave, is cut into slices of about k_steps /
                 split_k; slices leave partial results in a workspace, which a second kernel reads and sums
-    stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than one wave's
+    stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than a wave's
                 and less than two, they share out evenly. Where a share ends inside a tile its partial result goes
                 through L2 to the block that owns the tile, which waits for it
 
