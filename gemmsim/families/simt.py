@@ -75,6 +75,8 @@ FIXED: Mapping[str, float] = {
 }
 #: blocks in grid.x
 MAX_GRID_X = 2**31 - 1
+#: compute capability that has cp.async
+ASYNC_SINCE = (8, 0)
 #: offsets inside a tile are 32-bit
 MAX_OFFSET = 2**32 - 1
 #: a slice along K shorter than this is all start and end
@@ -94,7 +96,7 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
     for p in PARAMETERS:
         r.outside(p, config[p.name])
     _tile_rules(r, config)
-    _copy_rules(r, problem, config, launch)
+    _copy_rules(r, problem, config, launch, arch)
     _budget_rules(r, config, launch, arch)
     _split_rules(r, problem, config)
     return r
@@ -111,8 +113,10 @@ def _tile_rules(r: Refusals, config: Config) -> None:
     r.under("lanes", lanes, LANES)
 
 
-def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch) -> None:
+def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch, arch: Arch) -> None:
     stages, asynchronous = config["stages"], config["async_copy"] == 1
+    if tuple(int(part) for part in arch.compute_capability.split(".")) < ASYNC_SINCE:
+        r.when("async_copy", asynchronous, f"{arch.name} has no cp.async: sm80 and later do")
     r.when("async_stages", asynchronous & (stages < 2), "cp.async needs 2 stages or more")
     r.over("register_stages", np.where(asynchronous, 0, stages), 2, "stages through registers")
     if any(simt_resources.turned(side, problem.layout) for side in ("bm", "bn")):
