@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +93,17 @@ class FakeDevice:
     def synchronize(self) -> None:
         pass
 
+    def begin_capture(self) -> None:
+        self._captured_at = self.clock
+
+    def end_capture(self) -> Any:
+        seconds, self.clock = self.clock - self._captured_at, self._captured_at
+
+        def launch(stream: object) -> None:
+            self.clock += seconds
+
+        return SimpleNamespace(upload=lambda stream: None, launch=launch)
+
     def call(self, name: str, seconds: float) -> Any:
         def launch() -> None:
             self.clock += seconds
@@ -145,6 +157,14 @@ def test_many_samples_come_in_batches() -> None:
     found = Timer(device).samples([device.call("a", 1.0), device.call("b", 2.0)], "warm", 150)  # type: ignore[arg-type]
     assert found.seconds == ((1.0,) * 150, (2.0,) * 150)
     assert len(device.waits) == 3
+
+
+def test_a_graphs_time_is_that_of_one_of_its_launches() -> None:
+    device = FakeDevice()
+    found, launches = Timer(device).graph(device.call("a", 5e-6), 5e-6, 3)  # type: ignore[arg-type]
+    assert launches == 100
+    assert found.seconds[0] == pytest.approx((5e-6,) * 3)
+    assert device.said.count("a") == 100
 
 
 def test_a_host_that_is_always_late_says_so() -> None:

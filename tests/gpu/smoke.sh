@@ -8,12 +8,12 @@ export GEMMSIM_STORE=$work/rows.sqlite
 python=${PYTHON:-python3}
 failed=0
 step() {
-  local began=$(date +%s.%N) status=0
+  local began=$SECONDS status=0
   echo "== $1"
   shift
   timeout 120 "$@" || status=$?
   [ $status = 0 ] || { failed=$((failed + 1)); echo "!! exit $status"; }
-  echo "-- $(echo "$(date +%s.%N) - $began" | bc 2>/dev/null || true) s"
+  echo "-- $((SECONDS - began)) s"
 }
 
 step doctor "$python" -m gemmsim doctor
@@ -39,6 +39,8 @@ step "statuses" "$python" -c "
 import csv, collections
 rows = list(csv.DictReader(open('$work/simt_rows.csv')))
 print(collections.Counter((r['status'], r['unstable']) for r in rows))
+walls = sorted(float(r['wall_s']) for r in rows if r['wall_s'])
+print('wall_s of a row: mean', sum(walls) / len(walls), 'median', walls[len(walls) // 2], 'most', walls[-3:])
 for r in rows:
     if r['status'] != 'ok': print(r['m'], r['n'], r['k'], r['bm'], r['bn'], r['bk'], r['stages'], r['split_k'], r['stream_k'], r['status'], r['reason'])
 best = max((r for r in rows if r['status'] == 'ok'), key=lambda r: float(r['tflops']))
