@@ -35,6 +35,7 @@ _OUTCOME: Mapping[str, type] = {
     "sample_count": int, "launches": int, "timed_by": str, "tflops": float, "unstable": str,
     "cublas_time_s": float, "ratio": float,
     "error": float, "error_limit": float, "element_error": float, "nan_count": int,
+    "wall_s": float,
 }  # fmt: skip
 _KERNEL: Mapping[str, type] = {
     "regs_per_thread": int, "spill_bytes": int, "smem_bytes": int, "stack_bytes": int, "blocks_per_sm": int,

@@ -34,7 +34,8 @@ def test_the_readers_of_measured_rows_take_it(tmp_path: Path) -> None:
     tile = {"bm": 64, "bn": 64, "bk": 16, "tm": 4, "tn": 4}
     facts = {"regs_per_thread": 64, "spill_bytes": 0, "smem_bytes": 8448}
     rows = [_row(family="register_tile", config=tile, time_s=2e-5, m=256, n=256, k=256, **facts),
-            _row(family="register_tile", config=tile | {"tm": 3}, time_s=None, status="refused", samples_s=None)]  # fmt: skip
+            _row(family="register_tile", config=tile | {"tm": 3}, time_s=None, status="refused",
+                 samples_s=None)]  # fmt: skip
     write_csv(str(path), columns(rows))
     measured = read_measured(str(path))
     assert measured.time_s.tolist() == [2e-5]

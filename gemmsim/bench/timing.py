@@ -21,11 +21,13 @@ FLUSH_BYTES = 256 << 20
 WARM_UP_S = 0.003
 #: launches of a warm-up at most: more are never queued unsynchronised
 WARM_UP_LAUNCHES = 128
-#: samples of a row where --samples does not say: as many as the budget holds, within these; fewer where one launch
-#: alone is over the budget
+#: samples of a row where --samples does not say: as many as the budget holds, within these; LEAST_OF_LONG where LEAST
+#: launches would take twice the budget
 LEAST, MOST, LEAST_OF_LONG = 5, 30, 3
-#: times the wait is doubled before a batch is taken as it is
-TRIES = 4
+#: samples queued at once: a stream takes about a thousand commands before the host must wait for it
+BATCH = 64
+#: times a batch is taken, the wait doubled in between, before it is taken as it is; and the longest wait, s
+TRIES, LONGEST_WAIT_S = 4, 0.05
 #: kernel time one graph should hold, s, and its launches at most
 GRAPH_S, GRAPH_LAUNCHES = 500e-6, 256
 
@@ -34,13 +36,13 @@ def sample_count(launch_s: float, flush_s: float, samples: int | None, budget_s:
     """Samples of a row: those asked for, or as many as the budget holds, from LEAST (LEAST_OF_LONG) to MOST."""
     if samples is not None:
         return samples
-    least = LEAST if launch_s <= budget_s else LEAST_OF_LONG
+    least = LEAST if LEAST * launch_s <= 2 * budget_s else LEAST_OF_LONG
     return max(least, min(MOST, int(budget_s / max(launch_s + flush_s, 1e-9))))
 
 
 def warm_up_count(launch_s: float) -> int:
-    """Launches that take WARM_UP_S, from 1 to WARM_UP_LAUNCHES."""
-    return max(1, min(WARM_UP_LAUNCHES, math.ceil(WARM_UP_S / max(launch_s, 1e-9))))
+    """Launches that, with the checked one before them, take WARM_UP_S; none where that one alone did."""
+    return min(WARM_UP_LAUNCHES, math.ceil(max(0.0, WARM_UP_S - launch_s) / max(launch_s, 1e-9)))
 
 
 def graph_count(launch_s: float) -> int:
@@ -78,6 +80,8 @@ class Timer:
     def warm_up(self, call: Call, launch_s: float, meanwhile: Callable[[], Any]) -> tuple[float, Any]:
         """Seconds a launch, from as many as take WARM_UP_S; and what `meanwhile` gave while they ran."""
         count = warm_up_count(launch_s)
+        if not count:
+            return launch_s, meanwhile()
         begin, end = self._events(2)
         begin.record()
         for _ in range(count):
@@ -90,12 +94,19 @@ class Timer:
     def samples(self, calls: Sequence[Call], l2: str, count: int) -> Samples:
         """`count` samples of each call, one of each in turn, each after the L2 was put in its condition."""
         flush = self._flush(l2)
-        for attempt in range(TRIES):
+        sizes = [min(BATCH, count - start) for start in range(0, count, BATCH)]
+        parts = [self._timely(calls, flush, size) for size in sizes]
+        joined = zip(*(part.seconds for part in parts), strict=True)
+        return Samples(tuple(sum(one, ()) for one in joined), any(part.host_bound for part in parts))
+
+    def _timely(self, calls: Sequence[Call], flush: Call | None, count: int) -> Samples:
+        """A batch for which the host was early enough, or the last of TRIES."""
+        for _ in range(TRIES - 1):
             found = self._batch(calls, flush, count)
-            if not found.host_bound or attempt == TRIES - 1:
-                break
-            self._wait_s = min(2 * self._wait_s, 0.05)
-        return found
+            if not found.host_bound:
+                return found
+            self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+        return self._batch(calls, flush, count)
 
     def _batch(self, calls: Sequence[Call], flush: Call | None, count: int) -> Samples:
         """One batch behind a wait. The wait was long enough if the first event has not passed when all is queued."""
@@ -117,7 +128,7 @@ class Timer:
         queued = time.perf_counter() - queued
         late = bool(pairs[0][0][0].done)
         self._device.synchronize()
-        self._wait_s = max(self._wait_s, min(1.5 * queued, 0.05)) if late else self._wait_s
+        self._wait_s = max(self._wait_s, min(1.5 * queued, LONGEST_WAIT_S)) if late else self._wait_s
         return Samples(tuple(tuple(_seconds(b, e) for b, e in mine) for mine in pairs), late)
 
     def graph(self, call: Call, launch_s: float, count: int) -> tuple[Samples, int]:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -37,8 +38,9 @@ def main(arguments: list[str]) -> int:
     for line in sys.stdin:
         task = task_from(json.loads(line))
         _say(out, {"start": task.number})
+        began = time.perf_counter()
         row, usable = outcome(rig, task)
-        _say(out, {"done": task.number, "row": row})
+        _say(out, {"done": task.number, "row": row | {"wall_s": time.perf_counter() - began}})
         if not usable:
             # the context is lost: leaving by the front door would wait for it
             os._exit(0)

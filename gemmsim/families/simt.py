@@ -13,11 +13,13 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families import simt_resources, simt_space, simt_traits
 from gemmsim.families.refuse import Refusals
+from gemmsim.families.simt_launch import SOURCE, copies_across, macros, plan
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
+__all__ = ["SOURCE", "macros", "plan"]
 NAME = "simt"
 DTYPES = ("fp32", "fp64")
 WEIGHT_DTYPES: tuple[str, ...] = ()
@@ -33,10 +35,14 @@ PARAMETERS = (
     Parameter("tm", (2, 4, 8, 12, 16), 8, 1, 32, False, "rows of a thread's results"),
     Parameter("tn", (2, 4, 8, 12, 16), 16, 1, 32, False, "columns of a thread's results"),
     Parameter("stages", (1, 2, 3, 4), 3, 1, 8, False, "buffers in shared memory"),
-    Parameter("async_copy", (0, 1), 1, 0, 1, False, "1: cp.async, 2 stages or more; 0: through registers, 1 or 2 stages"),
+    Parameter(
+        "async_copy", (0, 1), 1, 0, 1, False, "1: cp.async, 2 stages or more; 0: through registers, 1 or 2 stages"
+    ),
     Parameter("vec", (4,), 4, 1, 4, True, "elements of a global load, fewer where a stride or an address forbids it"),
     Parameter("blocks", (1, 2, 3, 4, 6), 1, 1, 16, False, "blocks an SM that the compiler leaves registers for"),
-    Parameter("regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
+    Parameter(
+        "regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"
+    ),
     Parameter("order", (1,), 1, 0, 1, False, "a thread's products are written down row by row (0) or column by column"),
     Parameter("group_m", (1, 8, 16), 8, 1, 65535, False, "tile rows that the raster walks together"),
     Parameter("split_k", (1, 2, 3, 4, 6, 8, 12, 16), 1, 1, 256, False, "slices along K of a tile that is split"),
@@ -67,8 +73,10 @@ FIXED: Mapping[str, float] = {
     "prologue_slots": 6.0,
     "sector_clk": 0.25,
 }
-#: tiles that are split lie in grid.y of the kernel that sums their slices
-MAX_SPLIT_TILES = 65535
+#: blocks in grid.x
+MAX_GRID_X = 2**31 - 1
+#: compute capability that has cp.async
+ASYNC_SINCE = (8, 0)
 #: offsets inside a tile are 32-bit
 MAX_OFFSET = 2**32 - 1
 #: a slice along K shorter than this is all start and end
@@ -88,7 +96,7 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
     for p in PARAMETERS:
         r.outside(p, config[p.name])
     _tile_rules(r, config)
-    _copy_rules(r, problem, config, launch)
+    _copy_rules(r, problem, config, launch, arch)
     _budget_rules(r, config, launch, arch)
     _split_rules(r, problem, config)
     return r
@@ -105,15 +113,15 @@ def _tile_rules(r: Refusals, config: Config) -> None:
     r.under("lanes", lanes, LANES)
 
 
-def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch) -> None:
+def _copy_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch, arch: Arch) -> None:
     stages, asynchronous = config["stages"], config["async_copy"] == 1
+    if tuple(int(part) for part in arch.compute_capability.split(".")) < ASYNC_SINCE:
+        r.when("async_copy", asynchronous, f"{arch.name} has no cp.async: sm80 and later do")
     r.when("async_stages", asynchronous & (stages < 2), "cp.async needs 2 stages or more")
     r.over("register_stages", np.where(asynchronous, 0, stages), 2, "stages through registers")
-    for side in ("bm", "bn"):
-        if simt_resources.turned(side, problem.layout):
-            for wide in (np.ones_like(stages), np.where(asynchronous, 1, simt_resources.vector(config, problem.a_bytes))):
-                over = launch.threads % simt_resources.lanes_across(config["bk"], wide)
-                r.over("copy_lanes", over, 0, "threads left over by the lanes that copy a row of K")
+    if any(simt_resources.turned(side, problem.layout) for side in ("bm", "bn")):
+        over = launch.threads % copies_across(config.values, simt_resources.form(problem))
+        r.over("copy_lanes", over, 0, "threads left over by the lanes that copy a row of K")
 
 
 def _budget_rules(r: Refusals, config: Config, launch: Launch, arch: Arch) -> None:
@@ -136,9 +144,7 @@ def _split_rules(r: Refusals, problem: Gemm, config: Config) -> None:
     r.under("slice_columns", np.where(split > 1, problem.k // split, LEAST_SLICE), LEAST_SLICE)
     r.over("slices", np.where(split > 1, split, 0), np.ceil(problem.k / bk).max(initial=1), "slices of so many k-steps")
     tiles = -(-problem.m // bm) * -(-problem.n // bn)
-    r.over("grid_x", tiles * split, 2**31 - 1, "blocks in grid.x")
-    split_tiles = np.where((split > 1) & (config["split_tail"] == 0), tiles, 0)
-    r.over("grid_y", split_tiles, MAX_SPLIT_TILES, "tiles whose slices are summed, in grid.y")
+    r.over("grid_x", tiles.astype(np.float64) * split * np.ceil(bm * bn / 1024), MAX_GRID_X, "blocks in grid.x")
 
 
 def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:

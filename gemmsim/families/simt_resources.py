@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.simt_launch import dynamic_smem_bytes
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES
 from gemmsim.hardware import Arch
-from gemmsim.problem import FloatArray, Gemm, IntArray
+from gemmsim.problem import FloatArray, Form, Gemm, IntArray
 
 Columns = Mapping[str, IntArray] | Config
 #: what decides registers and shared memory
@@ -42,10 +43,9 @@ def threads_of(u: Columns) -> IntArray:
     return np.asarray(np.maximum(u["bm"] // u["wm"], 1) * np.maximum(u["bn"] // u["wn"], 1) * LANES)
 
 
-def smem_bytes(u: Columns, width: int, layout: str) -> IntArray:
-    """Dynamic shared memory of a block, B: as many buffers as stages, each one tile of A and of B."""
-    pads = PAD_BYTES * (int(turned("bm", layout)) + int(turned("bn", layout)))
-    return np.asarray(u["stages"] * u["bk"] * (width * (u["bm"] + u["bn"]) + pads))
+def form(problem: Gemm) -> Form:
+    """What of the problem decides how the kernel is compiled and how much it takes."""
+    return Form(problem.dtype, problem.dtype_b, problem.dtype_c, problem.layout)
 
 
 def turned(side: str, layout: str) -> bool:
@@ -85,7 +85,7 @@ def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np
     wanted = _wanted(u, problem, threads)
     spills = 4.0 * np.floor(WORDS_A_REG * np.maximum(0, wanted - limit - SAVED_REGS))
     regs = np.clip(np.round(wanted), 16, limit).astype(np.int64)
-    return threads, regs, spills, smem_bytes(u, problem.a_bytes, problem.layout)
+    return threads, regs, spills, dynamic_smem_bytes(u, form(problem))
 
 
 def _wanted(u: Mapping[str, IntArray], problem: Gemm, threads: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions, stores, from lanes' addresses."""
+"""What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import ACCESS_BYTES, PAD_BYTES, copies, lanes_across, threads_of, turned, vector
 from gemmsim.families.traits import FMA, BoolArray, Traits, inside
-from gemmsim.families.unique import per_unique
+from gemmsim.families.unique import per_unique, unique_rows
 from gemmsim.families.wavefronts import LANES, wavefronts
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm, IntArray
@@ -18,9 +18,9 @@ from gemmsim.problem import FloatArray, Gemm, IntArray
 #: what decides the counts
 COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec")
 SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
-#: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, pointers of buffers;
-#: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations without spills:
-#: 1.1 % mean error of all instructions)
+#: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, buffers' pointers;
+#: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations that do not
+#: spill: 1.1 % mean error of all instructions)
 STEP_INSTRUCTIONS = 39.0
 COPY_INSTRUCTIONS, STRAIGHT_INSTRUCTIONS, THROUGH_INSTRUCTIONS = 0.75, 2.2, (0.3, 5.1)
 #: clocks from a fragment's read to its first use, and from a store into shared memory to the barrier behind it
@@ -149,15 +149,17 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
 
 
-def _operand(u: Mapping[str, IntArray], side: str, layout: str, vec: IntArray, width: int, threads: IntArray) -> _Operand:
+def _operand(
+    u: Mapping[str, IntArray], side: str, layout: str, vec: IntArray, width: int, threads: IntArray
+) -> _Operand:
     """How a tile of A (side bm) or B (bn) gets into shared memory."""
     size, bk = u[side], u["bk"]
     count, wide = copies(u, side, layout, vec, threads)
     if turned(side, layout):
-        across, lane = lanes_across(bk, wide)[:, None], np.arange(LANES)
-        pitch = (size + PAD_BYTES // width)[:, None]
-        words = (lane % across * wide[:, None] * pitch + lane // across) * (width // 4)
-        stores = wavefronts(words, width // 4) * wide * np.ceil(size * bk / wide / LANES)
+        columns = {"size": size, "bk": bk, "wide": wide}
+        first, inverse = unique_rows(columns)
+        once = _scattered(size[first], bk[first], wide[first], width)[inverse]
+        stores = once * wide * np.ceil(size * bk / wide / LANES)
         row = bk * width
     else:
         stores, row = np.ceil(bk * size * width / WAVEFRONT_BYTES), size * width
@@ -177,11 +179,9 @@ def _groups(count: IntArray, width: int) -> IntArray:
     return np.minimum(four, ACCESS_BYTES // width)
 
 
-def _lane_map(u: Mapping[str, IntArray]) -> tuple[IntArray, IntArray]:
-    """Row and column of each lane in a warp's grid of thread tiles: (rows, 32) each, as the kernel lays them."""
-    lm = np.maximum(u["wm"] // u["tm"], 1)[:, None]
-    ln = np.maximum(u["wn"] // u["tn"], 1)[:, None]
-    lane = np.arange(LANES)
+def _lane_map(lm: IntArray, ln: IntArray) -> tuple[IntArray, IntArray]:
+    """Row and column of each lane in a warp's lm x ln thread tiles, as the kernel lays them: (rows, 32) each."""
+    lm, ln, lane = lm[:, None], ln[:, None], np.arange(LANES)
     column = np.where(ln == 1, 0, np.where(lm == 1, lane, (lane & 1) | ((lane >> 2) & (ln // 2 - 1)) << 1))
     row = np.where(lm == 1, 0, np.where(ln == 1, lane, ((lane >> 1) & 1) | (lane // (2 * ln)) << 1))
     return row, column
@@ -189,17 +189,33 @@ def _lane_map(u: Mapping[str, IntArray]) -> tuple[IntArray, IntArray]:
 
 def _fragments(u: Mapping[str, IntArray], width: int) -> tuple[FloatArray, FloatArray]:
     """Wavefronts and instructions of a warp that reads its fragments of A and B for one column of K."""
-    passes, loads = np.zeros(len(u["tm"])), np.zeros(len(u["tm"]))
-    for lanes, count in zip(_lane_map(u), (u["tm"], u["tn"]), strict=True):
+    lm, ln = (np.maximum(u[whole] // u[part], 1) for whole, part in (("wm", "tm"), ("wn", "tn")))
+    passes, loads = np.zeros(len(lm)), np.zeros(len(lm))
+    for side, count in enumerate((u["tm"], u["tn"])):
         group = _groups(count, width)
-        words = group * (width // 4)
-        number = count / group
-        loads += number
-        for wide in (1, 2, 4):
-            mine = words == wide
-            if mine.any():
-                passes[mine] += number[mine] * wavefronts(lanes[mine] * wide, wide)
+        lanes = {"lm": lm, "ln": ln, "words": group * (width // 4)}
+        first, inverse = unique_rows(lanes)
+        once = _passes(side, *(column[first] for column in lanes.values()))[inverse]
+        loads += count / group
+        passes += count / group * once
     return passes, loads
+
+
+def _passes(side: int, lm: IntArray, ln: IntArray, words: IntArray) -> FloatArray:
+    """Wavefronts of one fragment read of A (side 0) or B (1) in which each lane takes so many words."""
+    lanes, passes = _lane_map(lm, ln)[side], np.zeros(len(lm))
+    for wide in (1, 2, 4):
+        mine = words == wide
+        if mine.any():
+            passes[mine] = wavefronts(lanes[mine] * wide, wide)
+    return passes
+
+
+def _scattered(size: IntArray, bk: IntArray, wide: IntArray, width: int) -> FloatArray:
+    """Wavefronts of a warp's copies into the tile of an operand whose rows of K run on in memory."""
+    across, lane = lanes_across(bk, wide)[:, None], np.arange(LANES)
+    pitch = (size + PAD_BYTES // width)[:, None]
+    return wavefronts((lane % across * wide[:, None] * pitch + lane // across) * (width // 4), width // 4)
 
 
 def _store_sectors(u: Mapping[str, IntArray], width: int, vector: BoolArray) -> FloatArray:

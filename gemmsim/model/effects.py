@@ -76,7 +76,9 @@ def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
     side = x.gpu.l2_bytes / x.gpu.l2_partitions
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
     slices = split.slices(x)
-    return traffic.Grid(x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions)
+    return traffic.Grid(
+        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions
+    )
 
 
 def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:

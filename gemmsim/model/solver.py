@@ -130,9 +130,7 @@ def _blocks(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
     return _of("fill", d.start_issue_clk, free), _of("epilogue", d.epilogue_clk, free)
 
 
-def _waves(
-    x: Case, d: Demand, tiles: FloatArray, block: tuple[FloatArray, FloatArray], free: Set[str]
-) -> FloatArray:
+def _waves(x: Case, d: Demand, tiles: FloatArray, block: tuple[FloatArray, FloatArray], free: Set[str]) -> FloatArray:
     """Clocks of the busiest SM for so many equal blocks: whole waves at full residency, the rest at its own."""
     work, alone = block
     tiles = tiles * d.useful_area if "edge" in free else tiles

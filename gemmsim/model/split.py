@@ -2,7 +2,7 @@
 
     split_k     every tile, or with split_tail those past the last whole wave, is cut into slices of about k_steps /
                 split_k; slices leave partial results in a workspace, which a second kernel reads and sums
-    stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than one wave's
+    stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than a wave's
                 and less than two, they share out evenly. Where a share ends inside a tile its partial result goes
                 through L2 to the block that owns the tile, which waits for it
 
@@ -20,6 +20,8 @@ from gemmsim.model.latency import PORT_BYTES_PER_CLK, l2_latency_clk, launch_s
 from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
 
+#: columns of K that take as long as reading one more partial result
+PART_DEPTH = 8.0
 #: slices that a thread of the second kernel has in flight
 SLICES_IN_FLIGHT = 8.0
 ZERO = np.zeros(1)
@@ -47,7 +49,10 @@ def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
     rest = np.where(t.stream_k, streamed, np.where(split, np.where(t.split_tail, tail, tiles), 0))
     total = rest * k_steps
     streams = np.maximum(1, np.minimum(slots, total))
-    parts = np.where(t.stream_k, np.minimum(slots, total), rest * t.split_k)
+    # few tiles: no more blocks share one than reading their parts takes less time than a share of K
+    most = np.where(waves > 0, slots, rest * np.maximum(1, np.floor(np.sqrt(x.k / PART_DEPTH))))
+    streams = np.minimum(streams, np.maximum(most, 1))
+    parts = np.where(t.stream_k, np.minimum(streams, total), rest * t.split_k)
     steps = np.where(t.stream_k, np.ceil(total / streams), np.ceil(k_steps / t.split_k))
     begun = np.where(t.stream_k, 1 + np.minimum(1, steps / k_steps), 1)
     return Units(tiles - rest, parts, steps, begun, np.where(split, rest, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from gemmsim.bench.timing import Timer, graph_count, sample_count, warm_up_count
         (10e-6, 140e-6, None, 30),
         (1e-3, 140e-6, None, 13),
         (2.7e-3, 140e-6, None, 5),
-        (14e-3, 140e-6, None, 5),
+        (6e-3, 140e-6, None, 5),
+        (6.1e-3, 140e-6, None, 3),
         (22e-3, 140e-6, None, 3),
         (22e-3, 140e-6, 12, 12),
         (1e-6, 0.0, 1, 1),
@@ -27,8 +29,9 @@ def test_samples_follow_the_budget(launch_s: float, flush_s: float, asked: int |
 
 
 def test_warm_up_goes_by_time() -> None:
-    assert warm_up_count(1e-3) == 3
-    assert warm_up_count(1.0) == 1
+    assert warm_up_count(1e-3) == 2
+    assert warm_up_count(2.9e-3) == 1
+    assert warm_up_count(1.0) == 0
     assert warm_up_count(1e-9) == timing.WARM_UP_LAUNCHES
 
 
@@ -90,6 +93,17 @@ class FakeDevice:
     def synchronize(self) -> None:
         pass
 
+    def begin_capture(self) -> None:
+        self._captured_at = self.clock
+
+    def end_capture(self) -> Any:
+        seconds, self.clock = self.clock - self._captured_at, self._captured_at
+
+        def launch(stream: object) -> None:
+            self.clock += seconds
+
+        return SimpleNamespace(upload=lambda stream: None, launch=launch)
+
     def call(self, name: str, seconds: float) -> Any:
         def launch() -> None:
             self.clock += seconds
@@ -136,6 +150,21 @@ def test_a_host_that_is_late_waits_longer_the_next_time() -> None:
     assert found.seconds == ((1.0,) * 3, (2.0,) * 3)
     assert len(device.waits) == 3
     assert device.waits[0] < device.waits[1] < device.waits[2]
+
+
+def test_many_samples_come_in_batches() -> None:
+    device = FakeDevice()
+    found = Timer(device).samples([device.call("a", 1.0), device.call("b", 2.0)], "warm", 150)  # type: ignore[arg-type]
+    assert found.seconds == ((1.0,) * 150, (2.0,) * 150)
+    assert len(device.waits) == 3
+
+
+def test_a_graphs_time_is_that_of_one_of_its_launches() -> None:
+    device = FakeDevice()
+    found, launches = Timer(device).graph(device.call("a", 5e-6), 5e-6, 3)  # type: ignore[arg-type]
+    assert launches == 100
+    assert found.seconds[0] == pytest.approx((5e-6,) * 3)
+    assert device.said.count("a") == 100
 
 
 def test_a_host_that_is_always_late_says_so() -> None:

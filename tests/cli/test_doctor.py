@@ -40,9 +40,10 @@ def test_on_this_machine_it_says_something(capsys: pytest.CaptureFixture[str], m
 def test_the_exit_code_says_whether_measuring_would_work(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: str, code: int, last: str
 ) -> None:
-    monkeypatch.setattr(doctor, "findings", lambda device: [Finding("NVML", OK, "here"), Finding("GPU", state, "-", "x")])
-    found, out = run(capsys)
-    assert (found, out.rstrip().endswith(last)) == (code, True)
+    found = [Finding("NVML", OK, "here"), Finding("GPU", state, "-", "x")]
+    monkeypatch.setattr(doctor, "findings", lambda device: found)
+    status, out = run(capsys)
+    assert (status, out.rstrip().endswith(last)) == (code, True)
 
 
 def test_a_check_that_breaks_is_an_answer() -> None:

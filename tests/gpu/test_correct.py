@@ -92,9 +92,8 @@ def test_every_epilogue(rig: Any, compiled: Any, data_of: Any, family: str, layo
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_fp64(rig: Any, compiled: Any, data_of: Any, layout: str) -> None:
-    if "simt" not in families():
-        pytest.skip("simt is not there yet")
-    tile = {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "regs": 0, "stages": 2}
+    tile = {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "regs": 0, "stages": 2,
+            "vec": 2}  # fmt: skip
     more: list[dict[str, int]] = [{}, {"async_copy": 0}, {"split_k": 4}, {"stream_k": 1}, {"vec": 1}]
     forms = [Form("fp64", layout=layout), Form("fp64", layout=layout, beta=True, epilogue=("bias", "gelu", "residual"))]
     kernels = compiled([ask(SHAPES[0], "simt", tile | extra, form) for extra in more for form in forms])
