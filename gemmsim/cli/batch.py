@@ -144,7 +144,7 @@ def _group(
         if p.name in sources or p.name in TILE
     }
     m, n, k = (x if where is None else x[where] for x in sizes.values())
-    facts = table.facts(where) if options.facts else None
+    facts = table.facts(where, config) if options.facts else None
     form = _form(table, first, options.shape, dtype)
     with _placed(table, first):
         found = predict(
