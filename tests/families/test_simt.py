@@ -26,8 +26,13 @@ def reason(config: dict[str, int], m: int = 4096, n: int = 4096, k: int = 4096, 
     return predict(m, n, k, gpu=gpu, dtype=form, family="simt", config=config, calibrated="none").reasons[0]
 
 
-@pytest.mark.parametrize("config", [PLAIN, SMALL, {"stages": 2, "async_copy": 0}, {"stages": 1, "async_copy": 0},
-                                    {"split_k": 64}, {"split_k": 3, "split_tail": 1}, {"stream_k": 1}, {"vec": 1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "config",
+    [
+        PLAIN, SMALL, {"stages": 2, "async_copy": 0}, {"stages": 1, "async_copy": 0}, {"split_k": 64},
+        {"split_k": 3, "split_tail": 1}, {"stream_k": 1}, {"vec": 1},
+    ],
+)  # fmt: skip
 def test_can_run(config: dict[str, int]) -> None:
     assert reason(config) == ""
 
