@@ -164,8 +164,8 @@ struct Walk {
         tiles((depth + BK - 1) / BK), left(tiles > 0 ? depth - (tiles - 1) * BK : 0) {}
 
   __device__ __forceinline__ void advance(int k) {
-    A += A_TRANSPOSED ? (size_t)k * M : k;
-    B += B_TRANSPOSED ? k : (size_t)k * N;
+    A = A_TRANSPOSED ? A + (size_t)k * M : A + k;
+    B = B_TRANSPOSED ? B + k : B + (size_t)k * N;
   }
   __device__ __forceinline__ void copy_first(TYPE* tile) {
     from_a.each(tile, A, [&](int, TYPE* to, const TYPE* at, int k) { copy_async<VA>(to, k < left ? at : A, k < left); });
@@ -280,7 +280,8 @@ __device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& m
 }
 
 // Both stores multiply by alpha even where it is 1: stored as they are, accumulators would have to lie in aligned groups of
-// four registers all along, in the banks of b. What a row's epilogue reads is on its way before the first of it is needed.
+// four registers all along, in the banks of b. And without BETA beta is looked at all the same: the main loop that ptxas
+// schedules in front of that branch has its LDS apart. What a row's epilogue reads is on its way before the first is needed.
 template <int V>
 __device__ __forceinline__ void store_result(const Results& mine, const Epilogue& epilogue, int M, int N, TYPE alpha, int r0,
                                              int c0) {
@@ -289,7 +290,7 @@ __device__ __forceinline__ void store_result(const Results& mine, const Epilogue
     const int r = r0 + mine.row_of(i);
     if (r >= M) continue;
     Operands<GN> operands[TN / GN];
-    if (V >= GN) {
+    if constexpr (V >= GN && Epilogue::READS) {
 #pragma unroll
       for (int j = 0; j < TN; j += GN) {
         const int c = c0 + mine.column_of(j);
@@ -299,16 +300,22 @@ __device__ __forceinline__ void store_result(const Results& mine, const Epilogue
 #pragma unroll
     for (int j = 0; j < TN; j += GN) {
       const int c = c0 + mine.column_of(j);
-      const size_t at = (size_t)r * N + c;
+      OUT* const to = epilogue.C + (size_t)r * N + c;
       TYPE out[GN];
 #pragma unroll
       for (int v = 0; v < GN; ++v) out[v] = alpha * mine.acc[i][j + v];
       if (V >= GN) {
-        if (c < N) epilogue.store(out, operands[j / GN], at);
+        if (c >= N) continue;
+        if (!BETA) epilogue.add_old(out, to);
+        epilogue.store(out, operands[j / GN], to);
       } else {
 #pragma unroll
         for (int v = 0; v < GN; ++v)
-          if (c + v < N) epilogue.finish(out[v], at + v, c + v);
+          if (c + v < N) {
+            TYPE one[1] = {out[v]};
+            if (!BETA) epilogue.add_old(one, to + v);
+            epilogue.finish(one[0], (size_t)r * N + c + v, c + v);
+          }
       }
     }
   }
@@ -323,30 +330,29 @@ __device__ __forceinline__ void store_part(Results& mine, TYPE* part, TYPE alpha
   });
 }
 
+// The problem, in the order of the kernel's arguments.
 struct Problem {
-  int M, N, K, group_m;
+  int M, N, K;
   const TYPE *A, *B;
   TYPE alpha;
   Epilogue epilogue;
+  int group_m;
 
   __device__ __forceinline__ int rows() const { return (M + BM - 1) / BM; }
   __device__ __forceinline__ int columns() const { return (N + BN - 1) / BN; }
-  __device__ __forceinline__ int tiles() const { return rows() * columns(); }
   __device__ __forceinline__ int steps() const { return (K + BK - 1) / BK; }
-  // Whether all copies and the store of C can go by V elements.
-  __device__ __forceinline__ bool aligned_to(int V) const {
-    return (ASYNC && !A_TRANSPOSED || (A_TRANSPOSED ? M : K) % V == 0 && aligned(A, V)) &&
-           (ASYNC && B_TRANSPOSED || (B_TRANSPOSED ? K : N) % V == 0 && aligned(B, V)) && epilogue.aligned_to(V, N);
+  // Asynchronous copies of what is scattered go element by element.
+  template <int V>
+  using WalkBy = Walk<ASYNC && !A_TRANSPOSED ? 1 : V, ASYNC && B_TRANSPOSED ? 1 : V>;
+  template <int V>
+  __device__ __forceinline__ WalkBy<V> walk(int r0, int c0, int k0, int k1) const {
+    return {A_TRANSPOSED ? A + (size_t)k0 * M + r0 : A + (size_t)r0 * K + k0,
+            B_TRANSPOSED ? B + (size_t)c0 * K + k0 : B + (size_t)k0 * N + c0, M - r0, N - c0, M, N, K, k1 - k0};
   }
 };
 
-// Asynchronous copies of what is scattered go element by element.
-template <int V>
-__device__ __forceinline__ void multiply(const Problem& p, Results& mine, int r0, int c0, int k0, int k1, TYPE* smem) {
-  constexpr int VA = ASYNC && !A_TRANSPOSED ? 1 : V, VB = ASYNC && B_TRANSPOSED ? 1 : V;
-  Walk<VA, VB> walk(p.A + (A_TRANSPOSED ? (size_t)k0 * p.M + r0 : (size_t)r0 * p.K + k0),
-                    p.B + (B_TRANSPOSED ? (size_t)c0 * p.K + k0 : (size_t)k0 * p.N + c0), p.M - r0, p.N - c0, p.M, p.N, p.K,
-                    k1 - k0);
+template <int VA, int VB>
+__device__ __forceinline__ void multiply(Walk<VA, VB>& walk, Results& mine, TYPE* smem) {
   if constexpr (!ASYNC)
     through_registers(walk, mine, smem);
   else if constexpr (STAGES >= 3)
@@ -355,17 +361,7 @@ __device__ __forceinline__ void multiply(const Problem& p, Results& mine, int r0
     double_buffer(walk, mine, smem);
 }
 
-#if !STREAM_K
-template <int V>
-__device__ __forceinline__ void block(const Problem& p, int row, int column, int k0, int k1, TYPE* part, TYPE* smem) {
-  Results mine;
-  multiply<V>(p, mine, row * BM, column * BN, k0, k1, smem);
-  if (part)
-    store_part(mine, part, p.alpha);
-  else
-    store_result<V>(mine, p.epilogue, p.M, p.N, p.alpha, row * BM, column * BN);
-}
-#else
+#if STREAM_K
 // Where the share of each block begins, in k-steps of the tiles from `whole` on, laid end to end.
 struct Shares {
   long long total;
@@ -408,9 +404,11 @@ __device__ __forceinline__ void take_up(Results& mine, const Shares& shares, lon
 }
 
 template <int V>
-__device__ __forceinline__ void persist(const Problem& p, int whole, int least, int* flags, TYPE* parts, TYPE* smem) {
+__device__ __forceinline__ void persist(const Problem& p, int whole, int least, TYPE* W, TYPE* smem) {
+  int* const flags = reinterpret_cast<int*>(W);
+  TYPE* const parts = W + (gridDim.x * sizeof(int) + 255) / 256 * (256 / sizeof(TYPE));
   const int steps = p.steps();
-  const Shares shares{(long long)(p.tiles() - whole) * steps, steps, least};
+  const Shares shares{(long long)(p.rows() * p.columns() - whole) * steps, steps, least};
   long long at = shares.begin(blockIdx.x);
   const long long end = shares.begin(blockIdx.x + 1);
   int tile = blockIdx.x;
@@ -427,8 +425,9 @@ __device__ __forceinline__ void persist(const Problem& p, int whole, int least, 
     }
     raster(now, p.rows(), p.columns(), p.group_m, row, column);
     __syncthreads();  // nobody reads the last tile's buffers any more
+    auto walk = p.walk<V>(row * BM, column * BN, first * BK, min(p.K, last * BK));
     Results mine;
-    multiply<V>(p, mine, row * BM, column * BN, first * BK, min(p.K, last * BK), smem);
+    multiply(walk, mine, smem);
     if (first > 0) {
       store_part(mine, parts + (size_t)blockIdx.x * (BM * BN), p.alpha);
       __threadfence();
@@ -444,6 +443,17 @@ __device__ __forceinline__ void persist(const Problem& p, int whole, int least, 
     store_result<V>(mine, p.epilogue, p.M, p.N, alpha, row * BM, column * BN);
   }
 }
+#else
+template <int V>
+__device__ __forceinline__ void block(const Problem& p, int r0, int c0, int k0, int k1, TYPE* part, TYPE* smem) {
+  auto walk = p.walk<V>(r0, c0, k0, k1);
+  Results mine;
+  multiply(walk, mine, smem);
+  if (part)
+    store_part(mine, part, p.alpha);
+  else
+    store_result<V>(mine, p.epilogue, p.M, p.N, p.alpha, r0, c0);
+}
 #endif
 
 constexpr int V = VEC < WIDEST<TYPE> ? VEC : WIDEST<TYPE>;
@@ -451,29 +461,39 @@ extern __shared__ __align__(16) unsigned char smem_bytes[];
 
 }  // namespace
 
-#if !STREAM_K
 extern "C" __global__ void BOUNDS
 gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B, OUT* __restrict__ C, TYPE alpha, TYPE beta,
      TYPE scale, const OUT* __restrict__ bias, const OUT* __restrict__ residual, int group_m, int whole, int slices,
      TYPE* __restrict__ W) {
-  const Problem p{M, N, K, group_m, A, B, alpha, {C, beta, scale, bias, residual}};
+  const Problem p{M, N, K, A, B, alpha, {C, beta, scale, bias, residual}, group_m};
+#if !STREAM_K
+  const int rows = (M + BM - 1) / BM, columns = (N + BN - 1) / BN, steps = (K + BK - 1) / BK;
   int tile = blockIdx.x, k0 = 0, k1 = K, row, column;
   TYPE* part = nullptr;
   if (tile >= whole) {
-    const int rest = p.tiles() - whole, slice = (tile - whole) / rest, at = (tile - whole) % rest;
-    k0 = min(K, int((long long)p.steps() * slice / slices) * BK);
-    k1 = min(K, int((long long)p.steps() * (slice + 1) / slices) * BK);
+    const int rest = rows * columns - whole, slice = (tile - whole) / rest, at = (tile - whole) % rest;
+    k0 = min(K, int((long long)steps * slice / slices) * BK);
+    k1 = min(K, int((long long)steps * (slice + 1) / slices) * BK);
     part = W + ((size_t)at * slices + slice) * (BM * BN);
     tile = whole + at;
   }
-  raster(tile, p.rows(), p.columns(), group_m, row, column);
+  raster(tile, rows, columns, group_m, row, column);
+#endif
   TYPE* const smem = reinterpret_cast<TYPE*>(smem_bytes);
-  if (V == 1 || p.aligned_to(V))
-    block<V>(p, row, column, k0, k1, part, smem);
+  if (V == 1 || ((A_TRANSPOSED ? M : K) % V == 0 && (B_TRANSPOSED ? K : N) % V == 0 && aligned(A, V) && aligned(B, V) &&
+                 p.epilogue.aligned_to(V, N)))
+#if STREAM_K
+    persist<V>(p, whole, slices, W, smem);
   else
-    block<1>(p, row, column, k0, k1, part, smem);
+    persist<1>(p, whole, slices, W, smem);
+#else
+    block<V>(p, row * BM, column * BN, k0, k1, part, smem);
+  else
+    block<1>(p, row * BM, column * BN, k0, k1, part, smem);
+#endif
 }
 
+#if !STREAM_K
 // Sums the slices of each tile from `whole` on, in order; they hold alpha times their part. 256 threads, four results each.
 extern "C" __global__ void __launch_bounds__(256)
 reduce(int M, int N, OUT* __restrict__ C, TYPE, TYPE beta, TYPE scale, const OUT* __restrict__ bias,
@@ -499,24 +519,11 @@ reduce(int M, int N, OUT* __restrict__ C, TYPE, TYPE beta, TYPE scale, const OUT
   if (epilogue.aligned_to(4, N)) {
     Operands<4> operands;
     epilogue.fetch(operands, place, c);
-    epilogue.store(sum, operands, place);
+    epilogue.store(sum, operands, C + place);
     return;
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v)
     if (c + v < N) epilogue.finish(sum[v], place + v, c + v);
-}
-#else
-extern "C" __global__ void BOUNDS
-gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B, OUT* __restrict__ C, TYPE alpha, TYPE beta,
-     TYPE scale, const OUT* __restrict__ bias, const OUT* __restrict__ residual, int group_m, int whole, int least, char* W) {
-  const Problem p{M, N, K, group_m, A, B, alpha, {C, beta, scale, bias, residual}};
-  int* const flags = reinterpret_cast<int*>(W);
-  TYPE* const parts = reinterpret_cast<TYPE*>(W + (gridDim.x * sizeof(int) + 255) / 256 * 256);
-  TYPE* const smem = reinterpret_cast<TYPE*>(smem_bytes);
-  if (V == 1 || p.aligned_to(V))
-    persist<V>(p, whole, least, flags, parts, smem);
-  else
-    persist<1>(p, whole, least, flags, parts, smem);
 }
 #endif

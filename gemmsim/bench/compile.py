@@ -24,6 +24,8 @@ from gemmsim.problem import Form, form_of
 
 #: the kernel whose facts count; another one in the same file (a reduction) has its own
 KERNEL = "gemm"
+#: the module that each compiling process runs
+WORKER = "gemmsim.bench.compile_worker"
 #: the architecture from which on code for one chip alone exists, sm_90a, and takes all that the chip has
 _FIRST_SPECIFIC = 90
 
@@ -161,7 +163,7 @@ def _entries(
         else:
             yield key, entry
     questions = [_question(sources[places[key][0]], ptx) for key in missing]
-    for i, answer in Pool("gemmsim.bench.compile_worker", jobs).answers(questions):
+    for i, answer in Pool(WORKER, jobs).answers(questions):
         yield missing[i], answer if isinstance(answer, Died) else cache.keep(missing[i], answer)
 
 

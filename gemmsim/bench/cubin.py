@@ -66,8 +66,10 @@ def _sections(data: bytes) -> Iterator[_Section]:
     """The sections of a 64-bit little-endian ELF file."""
     if data[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", data, 18)[0] != _CUDA_MACHINE:
         raise ValueError("no ELF header of a GPU")
-    (table,) = struct.unpack_from("<Q", data, 40)
-    count, names = struct.unpack_from("<HH", data, 60)
+    segments, table = struct.unpack_from("<QQ", data, 32)
+    segment_bytes, segment_count, _, count, names = struct.unpack_from("<HHHHH", data, 54)
+    if segments + segment_bytes * segment_count > len(data):
+        raise ValueError("it is cut short")
     heads = [_SECTION.unpack_from(data, table + _SECTION.size * i) for i in range(count)]
     texts = data[heads[names][4] : heads[names][4] + heads[names][5]]
     for name, kind, _, _, start, size, link, _, _, _ in heads:

@@ -45,7 +45,7 @@ class Data:
     """Arrays on the device for one problem: A, B, C as the layout stores them, what an epilogue reads, the reference.
 
     before: C's content where beta reads it. reference: float64, M x N. norm_a, norm_b: Euclidean norms of A's rows and
-    B's columns.
+    B's columns. other_c: a C for a kernel that is timed in turn with the one that is measured.
     """
 
     key: tuple[int, int, int, Form]
@@ -58,6 +58,13 @@ class Data:
     reference: Any
     norm_a: Any
     norm_b: Any
+    other_c: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory of all arrays."""
+        arrays = (self.a, self.b, self.c, self.before, self.bias, self.residual, self.reference, self.other_c)
+        return sum(int(array.nbytes) for array in arrays if array is not None)
 
     def poison(self, device: Device) -> None:
         """Fill C with NaN (all bits set is one in every type), or with what beta reads."""
@@ -77,8 +84,8 @@ def supported(form: Form) -> str:
     return "a batch of problems is not measured: expected batch 1" if form.batch != 1 else ""
 
 
-def make(device: Device, ask: Ask, seed: int) -> Data:
-    """Inputs and reference of a problem. Raises GemmsimError for a Form without inputs, CuPy's error for no memory."""
+def make(device: Device, ask: Ask, seed: int, *, reference: bool = True) -> Data:
+    """Inputs of a problem, and its reference unless that is left out. Raises GemmsimError for a Form without inputs, CuPy's error for no memory."""
     reason = supported(ask.form)
     if reason:
         raise GemmsimError(reason)
@@ -91,7 +98,8 @@ def make(device: Device, ask: Ask, seed: int) -> Data:
         bias=draw(out, n) if "bias" in steps else None, residual=draw(out, m * n) if "residual" in steps else None,
         reference=None, norm_a=None, norm_b=None,
     )  # fmt: skip
-    _refer(device, ask, data)
+    if reference:
+        _refer(device, ask, data)
     return data
 
 

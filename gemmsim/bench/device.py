@@ -105,7 +105,8 @@ class Device:
         self._own = self.cupy.RawModule(code=source, options=("--std=c++17",))
         self._helpers: dict[str, Function] = {}
         self._sink = self.cupy.zeros(1, self.cupy.uint32)
-        self.sm_count = int(self.cupy.cuda.runtime.getDeviceProperties(number)["multiProcessorCount"])
+        known = self.cupy.cuda.runtime.getDeviceProperties(number)
+        self.sm_count, self.memory_bytes = int(known["multiProcessorCount"]), int(known["totalGlobalMem"])
 
     @property
     def pci(self) -> str:

@@ -22,8 +22,8 @@ def lock_path(uuid: str) -> Path:
 
 
 @contextlib.contextmanager
-def gpu_lock(uuid: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
-    """Hold the GPU. Raises GemmsimError where another campaign holds it."""
+def gpu_lock(uuid: str) -> Iterator[None]:
+    """Hold the GPU; one that is held is waited for WAIT_S. Raises GemmsimError where another campaign holds it."""
     import fcntl
 
     path = lock_path(uuid)
@@ -32,7 +32,7 @@ def gpu_lock(uuid: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
     except OSError as error:
         raise GemmsimError(f"{path}: cannot be the GPU's lock: {error.strerror}") from None
     try:
-        until = time.monotonic() + wait_s
+        until = time.monotonic() + WAIT_S
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +16,12 @@ from gemmsim.bench.summary import summary, unstable
 from gemmsim.bench.task import GRAPH_BELOW_S, Ask, Place, Task
 from gemmsim.bench.timing import Timer, sample_count
 
+#: share of the device's memory for inputs and references of problems that may come again
+CACHE_SHARE = 0.4
+
 
 class Rig:
-    """The device with the data of the problem that came last: tasks of one problem, one after another, share it.
+    """The device with the data of the problems that came last, as many as CACHE_SHARE of its memory holds.
 
     Raises GemmsimError where there is no GPU, CuPy, driver or NVML.
     """
@@ -27,8 +31,8 @@ class Rig:
         self.nvml = Nvml(self.device.pci)
         self.timer = Timer(self.device)
         self.place: Place = self.device.place(self.nvml.uuid(), self.nvml.driver())
-        self._data: Data | None = None
-        self._against_c: Any = None
+        self._data: OrderedDict[tuple[Any, ...], Data] = OrderedDict()
+        self._room = int(CACHE_SHARE * self.device.memory_bytes)
         self._seed = random.SystemRandom().getrandbits(62)
 
     def measure(self, task: Task) -> dict[str, Any]:
@@ -48,17 +52,21 @@ class Rig:
         return {"status": "ok", "reason": "", **known, **self._timed(task.ask, prepared, data, launch_s)}
 
     def forget(self) -> None:
-        """Give the memory of the last problem back."""
-        self._data = self._against_c = None
+        """Give the memory of the problems back."""
+        self._data.clear()
         self.device.cupy.get_default_memory_pool().free_all_blocks()
 
     def _ready(self, ask: Ask) -> Data:
+        """The problem's data, the longest unused given up for it."""
         key = (ask.m, ask.n, ask.k, ask.form)
-        if self._data is None or self._data.key != key:
-            self.forget()
+        data = self._data.pop(key, None)
+        if data is None:
+            while self._data and sum(d.nbytes for d in self._data.values()) + _bytes(ask) > self._room:
+                self._data.popitem(last=False)
             self._seed += 1 << 8
-            self._data = make(self.device, ask, self._seed)
-        return self._data
+            data = make(self.device, ask, self._seed)
+        self._data[key] = data
+        return data
 
     def checked(self, prepared: Prepared, data: Data) -> tuple[float, check.Verdict]:
         """Seconds of one launch on poisoned memory, and what its result is worth."""
@@ -88,9 +96,15 @@ class Rig:
 
     def _other(self, ask: Ask, data: Data) -> Prepared:
         """cuBLAS on the same inputs, its result in an array of its own."""
-        if self._against_c is None:
-            self._against_c = self.device.cupy.zeros_like(data.c)
-        return library(self.device, ask, data, self._against_c)
+        if data.other_c is None:
+            data.other_c = self.device.cupy.zeros_like(data.c)
+        return library(self.device, ask, data, data.other_c)
+
+
+def _bytes(ask: Ask) -> int:
+    """Device memory that making a problem's data takes at most: operands and result in float64, C and its like."""
+    m, n, k = ask.m, ask.n, ask.k
+    return 16 * (m * k + k * n) + 40 * m * n
 
 
 def _columns(

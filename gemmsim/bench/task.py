@@ -46,7 +46,7 @@ class Ask:
     def kernel(self) -> tuple[object, ...]:
         """What the compiler is asked for. Triton's code hangs on which sizes are 1 and which multiples of 16, too."""
         sizes = (self.m, self.n, self.k) if self.family == "triton" else ()
-        return self.family, self.form, self.config, *(1 if size == 1 else size % 16 == 0 for size in sizes)
+        return self.family, self.form, self.config, *("one" if size == 1 else size % 16 == 0 for size in sizes)
 
     def identity(self, campaign: str, gpu: str, kernel_hash: str) -> dict[str, Any]:
         """The columns that make the row the one it is (see store.IDENTITY), and its configuration."""

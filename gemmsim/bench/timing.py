@@ -21,8 +21,8 @@ FLUSH_BYTES = 256 << 20
 WARM_UP_S = 0.003
 #: launches of a warm-up at most: more are never queued unsynchronised
 WARM_UP_LAUNCHES = 128
-#: samples of a row where --samples does not say: as many as the budget holds, within these; fewer where one launch
-#: alone is over the budget
+#: samples of a row where --samples does not say: as many as the budget holds, within these; LEAST_OF_LONG where LEAST
+#: launches would take twice the budget
 LEAST, MOST, LEAST_OF_LONG = 5, 30, 3
 #: times the wait is doubled before a batch is taken as it is
 TRIES = 4
@@ -34,13 +34,13 @@ def sample_count(launch_s: float, flush_s: float, samples: int | None, budget_s:
     """Samples of a row: those asked for, or as many as the budget holds, from LEAST (LEAST_OF_LONG) to MOST."""
     if samples is not None:
         return samples
-    least = LEAST if launch_s <= budget_s else LEAST_OF_LONG
+    least = LEAST if LEAST * launch_s <= 2 * budget_s else LEAST_OF_LONG
     return max(least, min(MOST, int(budget_s / max(launch_s + flush_s, 1e-9))))
 
 
 def warm_up_count(launch_s: float) -> int:
-    """Launches that take WARM_UP_S, from 1 to WARM_UP_LAUNCHES."""
-    return max(1, min(WARM_UP_LAUNCHES, math.ceil(WARM_UP_S / max(launch_s, 1e-9))))
+    """Launches that, with the checked one before them, take WARM_UP_S; none where that one alone did."""
+    return min(WARM_UP_LAUNCHES, math.ceil(max(0.0, WARM_UP_S - launch_s) / max(launch_s, 1e-9)))
 
 
 def graph_count(launch_s: float) -> int:
@@ -78,6 +78,8 @@ class Timer:
     def warm_up(self, call: Call, launch_s: float, meanwhile: Callable[[], Any]) -> tuple[float, Any]:
         """Seconds a launch, from as many as take WARM_UP_S; and what `meanwhile` gave while they ran."""
         count = warm_up_count(launch_s)
+        if not count:
+            return launch_s, meanwhile()
         begin, end = self._events(2)
         begin.record()
         for _ in range(count):

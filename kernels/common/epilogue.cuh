@@ -47,6 +47,7 @@ template <typename... S>
 struct Chain {
   template <typename Step>
   static constexpr bool HAS = (SAME<Step, S> || ... || false);
+  static constexpr bool ANY = sizeof...(S) > 0;
   static __device__ __forceinline__ TYPE apply(TYPE x, [[maybe_unused]] TYPE bias, [[maybe_unused]] TYPE residual,
                                                [[maybe_unused]] TYPE scale) {
     ((x = S::of(x, bias, residual, scale)), ...);
@@ -59,6 +60,7 @@ struct Epilogue {
   OUT* C;
   TYPE beta, scale;
   const OUT *bias, *residual;
+  static constexpr bool READS = BETA || Steps::HAS<Bias> || Steps::HAS<Residual>;
 
   // Reads what V neighbours need; `at` is the place of the first in C, `column` its column.
   template <int V>
@@ -68,24 +70,45 @@ struct Epilogue {
     if constexpr (Steps::HAS<Residual>) fetch(operands.residual, residual + at);
   }
 
-  // Stores V neighbours of which alpha sum is known.
+  // Stores V neighbours, of which `sum` holds alpha times the sum. In place: a copy of the sums on the way to the store moves
+  // the registers of simt's main loop.
   template <int V>
-  __device__ __forceinline__ void store(const TYPE (&sum)[V], const Operands<V>& operands, size_t at) const {
-    OUT out[V];
+  __device__ __forceinline__ void store(TYPE (&sum)[V], const Operands<V>& operands, OUT* to) const {
+    if constexpr (BETA) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const TYPE x = BETA ? multiply_add(beta, operands.old[v], sum[v]) : sum[v];
-      out[v] = Narrow<OUT>::of(Steps::apply(x, operands.bias[v], operands.residual[v], scale));
+      for (int v = 0; v < V; ++v) sum[v] = multiply_add(beta, operands.old[v], sum[v]);
     }
-    write<V>(C + at, out);
+    if constexpr (Steps::ANY) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) sum[v] = Steps::apply(sum[v], operands.bias[v], operands.residual[v], scale);
+    }
+    if constexpr (SAME<OUT, TYPE>) {
+      write<V>(to, sum);
+    } else {
+      OUT out[V];
+#pragma unroll
+      for (int v = 0; v < V; ++v) out[v] = Narrow<OUT>::of(sum[v]);
+      write<V>(to, out);
+    }
+  }
+
+  // Adds beta C if there is a beta after all, for a kernel compiled without BETA.
+  template <int V>
+  __device__ __forceinline__ void add_old(TYPE (&sum)[V], const OUT* from) const {
+    if (beta != TYPE(0)) {
+      OUT old[V];
+      read<V>(old, from);
+#pragma unroll
+      for (int v = 0; v < V; ++v) sum[v] = multiply_add(beta, widen(old[v]), sum[v]);
+    }
   }
 
   // One result, from reading to storing.
   __device__ __forceinline__ void finish(TYPE sum, size_t at, int column) const {
     Operands<1> operands;
     fetch(operands, at, column);
-    const TYPE one[1] = {sum};
-    store(one, operands, at);
+    TYPE one[1] = {sum};
+    store(one, operands, C + at);
   }
 
   // Whether V neighbours can be read and written at once, wherever a row has so many whole groups.
