@@ -57,7 +57,7 @@ class Launcher:
         if self._data is None or self._data.key != (ask.m, ask.n, ask.k, ask.form):
             self._data = None
             self.device.cupy.get_default_memory_pool().free_all_blocks()
-            self._data = make(self.device, ask, _SEED)
+            self._data = make(self.device, ask, _SEED, reference=False)
         return self._data
 
 

@@ -20,9 +20,11 @@ from gemmsim.rows import Column, Table, check_out, out_names, read_csv, write_cs
 if TYPE_CHECKING:
     from gemmsim.bench.task import Ask, Task
 
-#: columns of a row before its counters: which GPU, what came of it, what was launched, how often
-SAID = ("counted_on", "status", "reason", "regs_per_thread", "spill_bytes", "smem_bytes", "blocks_per_sm", "compiler",
-        "kernel_hash", "ncu", "driver", "kernels")  # fmt: skip
+#: columns that say what was counted, where the batch has them not
+ASKED = ("gpu", "family", "dtype", "layout", "beta", "epilogue")
+#: columns of a row before its counters: what came of it, what was launched, how often
+SAID = ("status", "reason", "regs_per_thread", "spill_bytes", "smem_bytes", "blocks_per_sm", "compiler", "kernel_hash",
+        "ncu", "driver", "kernels")  # fmt: skip
 
 
 @click.command(cls=Command)
@@ -71,7 +73,8 @@ class File:
         self.batch, self.path = batch, path
         self.results = [*SAID, *columns()]
         self.given = out_names(batch.columns, self.results)
-        self.names = [*self.given.values(), *self.results]
+        self.asked = [name for name in ASKED if name not in batch]
+        self.names = [*self.asked, *self.given.values(), *self.results]
         self.rows: list[dict[str, str]] = self._there() if os.path.exists(path) else []
         self.left = self._missing()
 
@@ -101,7 +104,7 @@ class File:
         """Write the file with these rows (positions in the batch, results) behind those there, whole or not at all."""
         for i, found in rows:
             cells = {name: self.batch.columns[column][i] for column, name in self.given.items()}
-            self.rows.append(cells | {name: _cell(found.get(name)) for name in self.results})
+            self.rows.append(cells | {name: _cell(found.get(name)) for name in (*self.asked, *self.results)})
         columns: dict[str, Column] = {name: [row[name] for row in self.rows] for name in self.names}
         write_csv(self.path, columns)
 
@@ -124,15 +127,22 @@ def _count(file: File, asks: Mapping[int, Ask], gpu: str, device: int, ncu: str,
 
     facts = device_facts(opened(device), device)
     known = chip(facts.place, gpu)
-    every = {"counted_on": known.name, "ncu": version(ncu), "driver": facts.driver}
+    said = {"ncu": version(ncu), "driver": facts.driver}
+    every = {i: said | _asked(ask, known) for i, ask in asks.items()}
     with gpu_lock(facts.uuid), progress(len(asks), "Counting") as step:
         ready, broken = _tasks(asks, known, jobs)
         if broken:
-            file.add([(i, every | row) for i, row in broken])
+            file.add([(i, every[i] | row) for i, row in broken])
             step(len(broken))
         for rows in counted(ready, device, ncu):
-            file.add([(task.number, every | _kernel(task) | row) for task, row in rows])
+            file.add([(task.number, every[task.number] | _kernel(task) | row) for task, row in rows])
             step(len(rows))
+
+
+def _asked(ask: Ask, gpu: Gpu) -> dict[str, Any]:
+    """The columns ASKED."""
+    known = ask.identity("", gpu.name, "")
+    return {name: known[name] for name in ASKED}
 
 
 def _kernel(task: Task) -> dict[str, Any]:

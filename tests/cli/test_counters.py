@@ -82,12 +82,23 @@ def row(m: int = 64, n: int = 64, k: int = 64, bm: int = 8) -> str:
 def test_rows_with_their_counters(bench: Bench) -> None:
     assert bench.run("--batch", bench.batch(row(), row(n=128)), "--out", str(bench.out)) == (0, "")
     found = bench.rows()
-    assert list(found[0]) == [*HEAD.strip().split(","), *verb.SAID, *metrics.columns()]
+    said = ["gpu", "layout", "beta", "epilogue"]
+    assert list(found[0]) == [*said, *HEAD.strip().split(","), *verb.SAID, *metrics.columns()]
+    assert [found[0][name] for name in said] == ["h200_sxm", "NN", "0", ""]
     assert [r["n"] for r in found] == ["64", "128"]
-    assert {r["counted_on"] for r in found} == {"h200_sxm"}
     assert {r["status"] for r in found} == {"ok"}
     assert (found[0]["ncu"], found[0]["driver"], found[0]["regs_per_thread"]) == ("2025.3.1.0", "580.95", "40")
     assert found[0]["dram_read_bytes"] == found[0]["dram__bytes_read_sum"] != ""
+
+
+def test_predict_takes_the_file(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.run("--batch", bench.batch(row(), row(n=128)), "--out", str(bench.out))
+    with pytest.raises(SystemExit) as caught:
+        main(["predict", "--batch", str(bench.out)])
+    found = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert caught.value.code == 0
+    assert [r["feasible"] for r in found] == ["1", "1"]
+    assert [r["in_dram_read_bytes"] for r in found] == [r["dram_read_bytes"] for r in bench.rows()]
 
 
 def test_a_file_is_carried_on_and_no_row_is_counted_twice(bench: Bench) -> None:
