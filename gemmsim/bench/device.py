@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ HELD_AS = {"fp32": "float32", "fp64": "float64", "fp16": "float16", "bf16": "uin
 def import_cupy() -> Any:
     """CuPy. Raises GemmsimError, with what to install, where it is not or cannot be loaded."""
     try:
-        import cupy
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of paths that it looked for libraries in
+            import cupy
     except ModuleNotFoundError as error:
         if error.name != "cupy":
             raise GemmsimError(f"CuPy cannot be loaded: {error}: {INSTALL}") from None
