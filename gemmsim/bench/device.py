@@ -103,7 +103,7 @@ class Device:
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self._driver = self.cupy.cuda.driver
-        self._modules: OrderedDict[str, Any] = OrderedDict()
+        self._modules: OrderedDict[str, tuple[Any, dict[str, Function]]] = OrderedDict()
         source = (data_folder("kernels") / "measure.cu").read_text("utf-8")
         self._own = self.cupy.RawModule(code=source, options=("--std=c++17",))
         self._helpers: dict[str, Function] = {}
@@ -129,15 +129,21 @@ class Device:
 
     def function(self, path: str, name: str) -> Function:
         """A kernel of the cubin at path. Raises CuPy's error where it cannot be loaded."""
-        module = self._modules.pop(path, None) or self.cupy.RawModule(path=path)
-        self._modules[path] = module
+        if path not in self._modules:
+            self._modules[path] = self.cupy.RawModule(path=path), {}
+        self._modules.move_to_end(path)
         if len(self._modules) > MODULES:
             self._modules.popitem(last=False)
-        return _function(module, name)
+        module, functions = self._modules[path]
+        if name not in functions:
+            functions[name] = _function(module, name)
+        return functions[name]
 
     def allow_smem(self, function: Function, dynamic_bytes: int) -> None:
         """Let a kernel have so much dynamic shared memory. Raises CuPy's error where the GPU has less."""
-        if function.smem_bytes + dynamic_bytes > PLAIN_SMEM_BYTES:
+        if function.smem_bytes + dynamic_bytes <= PLAIN_SMEM_BYTES:
+            return
+        if function.raw.max_dynamic_shared_size_bytes < dynamic_bytes:  # what another launch was allowed stays
             function.raw.max_dynamic_shared_size_bytes = dynamic_bytes
 
     def blocks_per_sm(self, function: Function, threads: int, dynamic_bytes: int) -> int:
