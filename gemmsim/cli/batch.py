@@ -172,7 +172,7 @@ def _group(table: Table, sources: Mapping[str, str], where: Index | None, option
 
 def _predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
     m, n, k = (x if group.where is None else x[group.where] for x in sizes.values())
-    facts = table.facts(group.where) if options.facts else None
+    facts = table.facts(group.where, group.config) if options.facts else None
     with placed(table, group.first):
         found = predict(
             m, n, k, gpu=group.gpu, dtype=group.form, family=group.family, config=group.config, facts=facts,

@@ -61,7 +61,7 @@ PRIORS: Mapping[str, Prior] = {
     "arrival": Prior(0.5, 0.05, 1.5),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
     "fixup": Prior(2.0, 0.3, 8.0),
-    "spill_clk": Prior(4.4, 1.0, 15.0),
+    "spill_clk": Prior(6.0, 1.0, 15.0),
 }
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,

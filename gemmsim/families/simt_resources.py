@@ -82,13 +82,19 @@ def copies(u: Columns, side: str, layout: str, vec: IntArray, threads: IntArray)
 
 def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
     threads, limit = threads_of(u), cap(u, threads_of(u), arch)
-    wanted = _wanted(u, problem, threads)
-    spills = 4.0 * np.floor(WORDS_A_REG * np.maximum(0, wanted - limit - SAVED_REGS))
-    regs = np.clip(np.round(wanted), 16, limit).astype(np.int64)
+    free = wanted(u, problem, threads)
+    spills = 4.0 * np.floor(WORDS_A_REG * np.maximum(0, free - limit - SAVED_REGS))
+    regs = np.clip(np.round(free), 16, limit).astype(np.int64)
     return threads, regs, spills, dynamic_smem_bytes(u, form(problem))
 
 
-def _wanted(u: Mapping[str, IntArray], problem: Gemm, threads: IntArray) -> FloatArray:
+def lacking(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> FloatArray:
+    """Registers a thread that the cap is short of what nothing limits."""
+    threads = threads_of(u)
+    return np.asarray(np.maximum(0, wanted(u, problem, threads) - cap(u, threads, arch)))
+
+
+def wanted(u: Mapping[str, IntArray], problem: Gemm, threads: IntArray) -> FloatArray:
     """Registers a thread that nothing limits.
 
     Read off 566 configurations compiled by NVRTC 13.5 for sm_90a, of which those without a cap that bites are fitted.

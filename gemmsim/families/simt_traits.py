@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.simt_resources import ACCESS_BYTES, PAD_BYTES, copies, lanes_across, threads_of, turned, vector
+from gemmsim.families.simt_resources import (
+    ACCESS_BYTES,
+    PAD_BYTES,
+    copies,
+    lacking,
+    lanes_across,
+    threads_of,
+    turned,
+    vector,
+)
 from gemmsim.families.traits import FMA, BoolArray, Traits, inside
 from gemmsim.families.unique import per_unique, unique_rows
 from gemmsim.families.wavefronts import LANES, wavefronts
@@ -16,13 +25,16 @@ from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm, IntArray
 
 #: what decides the counts
-COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec")
+COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec", "blocks", "regs", "stream_k")
 SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
 #: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, buffers' pointers;
 #: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations that do not
 #: spill: 1.1 % mean error of all instructions)
 STEP_INSTRUCTIONS = 39.0
 COPY_INSTRUCTIONS, STRAIGHT_INSTRUCTIONS, THROUGH_INSTRUCTIONS = 0.75, 2.2, (0.3, 5.1)
+#: and for each column of K and register that the cap is short of what the thread wants, beyond some: values computed
+#: anew, fragments read late (rows of 64x128x16 at caps of 128 and 140 for 155 wanted are 6 to 8 % slower)
+LACKING_INSTRUCTIONS, LACKING_FREE = 0.25, 10.0
 #: clocks from a fragment's read to its first use, and from a store into shared memory to the barrier behind it
 FRAGMENT_CLK, STORE_CLK = 33.0, 40.0
 #: clocks of an FFMA: tiles whose sides are multiples of eight meet in a register bank less often
@@ -52,7 +64,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     columns = {p: config[p] for p in COLUMNS} | {"aligned": aligned.astype(np.int64)}
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
-        return _counts(u, problem)
+        return _counts(u, problem, arch)
 
     names = _NAMES
     c = dict(zip(names, per_unique(columns, len(config), compute), strict=True))
@@ -122,7 +134,7 @@ def _aligned(problem: Gemm, config: Config) -> BoolArray:
     return np.asarray(a & b & (problem.n % vec == 0))
 
 
-def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
+def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
     width = problem.a_bytes
     f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
     threads = threads_of(u)
@@ -133,7 +145,8 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     reads, loads = _fragments(u, width)
     each = a.copies + b.copies
     copying = a.instructions + b.instructions
-    step = STEP_INSTRUCTIONS + copying + f["bk"] * loads
+    squeezed = LACKING_INSTRUCTIONS * np.maximum(0, lacking(u, problem, arch) - LACKING_FREE)
+    step = STEP_INSTRUCTIONS + copying + f["bk"] * (loads + squeezed)
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
     exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)

@@ -1,10 +1,10 @@
 """What the simt campaign on an H200 measures: `python studies/h200/draw_simt.py OUT.csv`, the same rows each time.
 
-Configurations: half drawn uniformly from what can run of simt's space at 4096 x 4096 x 4096 (column `drawn` = uniform),
-half shaped by hand (`drawn` = shaped): tiles that make sense, with their caps, pipelines and ways of sharing tiles, those
-of the first sweep that won among them. Shapes: squares, linear layers of language models, skinny M, deep K, odd sizes,
-edges of waves. Not every pair: each shape gets a share of both halves, and a pair goes where the prediction without fitted
-coefficients is several times the best of its shape, so that the whole fits a budget of GPU time.
+Configurations: half drawn uniformly from what can run of simt's space at 4096 x 4096 x 4096 (column `drawn` =
+uniform), half shaped by hand (`drawn` = shaped): tiles that make sense, with their caps, pipelines and ways of sharing
+tiles, those of the first sweep that won among them. Shapes: squares, linear layers of language models, skinny M, deep
+K, odd sizes, edges of waves. Not every pair: each shape gets a share of both halves, and a pair goes where the
+prediction without fitted coefficients is several times the best of its shape, so that the whole fits a budget of time.
 """
 
 from __future__ import annotations
