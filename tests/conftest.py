@@ -25,6 +25,13 @@ def no_gpu() -> str:
     return ""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a GPU what other packages warn of is shown, and is no fault of ours."""
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None or not no_gpu():
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol, cast
 
 from gemmsim.bench.task import Ask, Kernel, Place, Task
@@ -35,7 +35,9 @@ class Backend(Protocol):
     def open_rig(self, device: int) -> Measurer:
         """The rig on a device."""
 
-    def compile_ahead(self, asks: Sequence[Ask], gpu: Gpu, jobs: int | None) -> Iterator[tuple[int, str, Kernel]]:
+    def compile_ahead(
+        self, asks: Sequence[Ask], gpu: Gpu, jobs: int | None
+    ) -> Generator[tuple[int, str, Kernel], None, None]:
         """Position, error or nothing, and kernel of each ask, as they are ready."""
 
 
@@ -51,7 +53,7 @@ def open_rig(device: int) -> Measurer:
     return Rig(device)
 
 
-def compile_ahead(asks: Sequence[Ask], gpu: Gpu, jobs: int | None) -> Iterator[tuple[int, str, Kernel]]:
+def compile_ahead(asks: Sequence[Ask], gpu: Gpu, jobs: int | None) -> Generator[tuple[int, str, Kernel], None, None]:
     """Cubins of the asks' kernels, in parallel, as they are ready; the string says why one was not made."""
     from gemmsim.bench.kernel_source import compiled
 

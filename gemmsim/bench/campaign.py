@@ -219,10 +219,11 @@ class _Campaign:
 
     def _compile_thread(self, asks: Sequence[Ask], groups: Sequence[Sequence[int]]) -> None:
         try:
-            for i, error, kernel in backend().compile_ahead(asks, self.gpu, self.settings.jobs):
-                if self.stop.is_set():
-                    return
-                self.heard.put(("kernel", groups[i], (error, kernel)))
+            with contextlib.closing(backend().compile_ahead(asks, self.gpu, self.settings.jobs)) as kernels:
+                for i, error, kernel in kernels:
+                    if self.stop.is_set():
+                        return
+                    self.heard.put(("kernel", groups[i], (error, kernel)))
             self.heard.put(("compiled", None, None))
         except Exception as error:
             self.heard.put(("broken", error, None))

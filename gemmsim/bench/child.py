@@ -9,26 +9,29 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gemmsim.bench.task import Task
 
 #: tasks handed over beyond the one being measured: the child never waits for the parent, and few are handed over twice
 AHEAD = 4
+_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 class Child:
     """A worker process. hear(child, message) is called from a thread with each line, and with None at its end."""
 
     def __init__(self, device: int, hear: Callable[[Child, Mapping[str, Any] | None], None]) -> None:
-        command = [sys.executable, "-m", "gemmsim.bench.worker", str(device), str(os.getpid())]
+        command = [sys.executable, "-P", "-m", "gemmsim.bench.worker", str(device), str(os.getpid())]
+        path = os.pathsep.join([str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-            errors="replace", start_new_session=True,
+            errors="replace", env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C reaches the parent, which ends the child
         )  # fmt: skip
         self.held: list[Task] = []  # handed over, not done; the first is being measured once `started`
         self.started = False
-        self.ready = False
         self._errors: list[str] = []
         self._threads = [
             threading.Thread(target=self._listen, args=(hear,), daemon=True),

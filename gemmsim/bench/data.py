@@ -85,7 +85,10 @@ def supported(form: Form) -> str:
 
 
 def make(device: Device, ask: Ask, seed: int, *, reference: bool = True) -> Data:
-    """Inputs of a problem, and its reference unless that is left out. Raises GemmsimError for a Form without inputs, CuPy's error for no memory."""
+    """Inputs of a problem, and its reference unless that is left out.
+
+    Raises GemmsimError for a Form without inputs, CuPy's OutOfMemoryError where they do not fit.
+    """
     reason = supported(ask.form)
     if reason:
         raise GemmsimError(reason)

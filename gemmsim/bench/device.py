@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ HELD_AS = {"fp32": "float32", "fp64": "float64", "fp16": "float16", "bf16": "uin
 def import_cupy() -> Any:
     """CuPy. Raises GemmsimError, with what to install, where it is not or cannot be loaded."""
     try:
-        import cupy
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of paths that it looked for libraries in
+            import cupy
     except ModuleNotFoundError as error:
         if error.name != "cupy":
             raise GemmsimError(f"CuPy cannot be loaded: {error}: {INSTALL}") from None
@@ -100,7 +103,7 @@ class Device:
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self._driver = self.cupy.cuda.driver
-        self._modules: OrderedDict[str, Any] = OrderedDict()
+        self._modules: OrderedDict[str, tuple[Any, dict[str, Function]]] = OrderedDict()
         source = (data_folder("kernels") / "measure.cu").read_text("utf-8")
         self._own = self.cupy.RawModule(code=source, options=("--std=c++17",))
         self._helpers: dict[str, Function] = {}
@@ -126,15 +129,21 @@ class Device:
 
     def function(self, path: str, name: str) -> Function:
         """A kernel of the cubin at path. Raises CuPy's error where it cannot be loaded."""
-        module = self._modules.pop(path, None) or self.cupy.RawModule(path=path)
-        self._modules[path] = module
+        if path not in self._modules:
+            self._modules[path] = self.cupy.RawModule(path=path), {}
+        self._modules.move_to_end(path)
         if len(self._modules) > MODULES:
             self._modules.popitem(last=False)
-        return _function(module, name)
+        module, functions = self._modules[path]
+        if name not in functions:
+            functions[name] = _function(module, name)
+        return functions[name]
 
     def allow_smem(self, function: Function, dynamic_bytes: int) -> None:
         """Let a kernel have so much dynamic shared memory. Raises CuPy's error where the GPU has less."""
-        if function.smem_bytes + dynamic_bytes > PLAIN_SMEM_BYTES:
+        if function.smem_bytes + dynamic_bytes <= PLAIN_SMEM_BYTES:
+            return
+        if function.raw.max_dynamic_shared_size_bytes < dynamic_bytes:  # what another launch was allowed stays
             function.raw.max_dynamic_shared_size_bytes = dynamic_bytes
 
     def blocks_per_sm(self, function: Function, threads: int, dynamic_bytes: int) -> int:

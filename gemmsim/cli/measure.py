@@ -153,7 +153,7 @@ def _run(asked: Asked, settings: Settings, store: Store, campaign: str) -> _Rows
 
     from gemmsim.bench.campaign import Result, run
 
-    if asked.gpu is not None and settings.gpu == "auto":
+    if asked.gpu is not None:
         settings = replace(settings, gpu=asked.gpu)
     result, stopped = Result(), None
     try:

@@ -95,11 +95,12 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     """
     write, nothing = dram.write_bytes, np.zeros(1)
     result = x.batch * x.m * x.n * x.c_bytes
+    stored = result * split.slices(x)
     extra = result * x.result_reads + x.bias * x.n * x.c_bytes
     read = dram.read_bytes + extra
     if x.l2 == "cold_dirty":
-        pushed = np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, read + result)
-        return read, write, pushed + result - write
+        pushed = np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, read + stored)
+        return read, write, pushed + stored - write
     if x.l2 == "warm":
         found = x.batch * (x.a_bytes * x.m * x.k + x.b_bytes * x.k * x.n) + extra
         return np.maximum(read - dram.stays * found, 0), write * (1 - dram.stays), nothing

@@ -129,6 +129,9 @@ def test_bad_rows_are_named_before_anything_is_measured(folder: Path, capsys: py
     code, _, err = run(capsys, "--batch", batch, "--out", out)
     assert (code, err) == (2, f"gemmsim: {batch}, row 2 (line 3), column n is '0': expected a whole number from 1 to "
                               "2147483647\n")  # fmt: skip
+    batch.write_text("family,gpu,m,n,k\ncublas,a100_sxm_80gb,1,2,3\n")
+    code, _, err = run(capsys, "--batch", batch, "--out", out, "--gpu", "h200_sxm")
+    assert (code, "a100_sxm_80gb has compute capability 8.0" in err) == (2, True)
     batch.write_text("family,gpu,m,n,k\ncublas,h200_sxm,1,2,3\ncublas,a100_sxm_80gb,1,2,3\n")
     code, _, err = run(capsys, "--batch", batch, "--out", out)
     assert (code, "expected one GPU a batch" in err) == (2, True)
