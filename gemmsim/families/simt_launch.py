@@ -97,9 +97,7 @@ def _split(one: Plan, count: int, k: int, config: Mapping[str, int], form: Form,
     workspace = rest * slices * results * DTYPE_BYTES[form.dtype]
     grid = (rest * -(-results // REDUCE_RESULTS), 1, 1)
     second = Plan(grid, REDUCE_THREADS, 0, scalars, workspace, name="reduce")
-    return replace(
-        one, grid=(whole + rest * slices, 1, 1), scalars=scalars, workspace_bytes=workspace, second=second
-    )
+    return replace(one, grid=(whole + rest * slices, 1, 1), scalars=scalars, workspace_bytes=workspace, second=second)
 
 
 def _stream_k(
@@ -117,7 +115,11 @@ def _stream_k(
     flags = -(-4 * blocks // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
     parts = blocks * config["bm"] * config["bn"] * DTYPE_BYTES[form.dtype]
     return replace(
-        one, grid=(blocks, 1, 1), scalars=(group_m, whole, LEAST_STEPS), workspace_bytes=flags + parts, zeroed_bytes=flags
+        one,
+        grid=(blocks, 1, 1),
+        scalars=(group_m, whole, LEAST_STEPS),
+        workspace_bytes=flags + parts,
+        zeroed_bytes=flags,
     )
 
 
