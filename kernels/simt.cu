@@ -9,8 +9,9 @@
 //   TM, TN      thread tile, in groups of neighbours (16 bytes) that lie as many x lanes apart: LDS.128 meets no bank conflict
 //   STAGES      buffers: 1 (load, barrier, store, barrier), 2 (double buffer), 3 and more (pipeline)
 //   ASYNC       1 (default): cp.async, 2 stages or more; 0: through registers, 1 or 2 stages
-//   VEC         elements of a global load, 1, 2 or 4 (default; fp64: 2 at most); falls back to 1 where a stride or an address
-//               forbids it
+//   VEC         elements of a global load, 1, 2 or 4 (default; fp64: 2 at most)
+//   FALLBACK    1 (default): falls back to VEC 1 by itself where a stride or an address forbids VEC. 0: the caller chose VEC for
+//               its strides (see simt_launch.fitted); half the code, and often fewer registers
 //   BLOCKS      blocks an SM that the compiler leaves registers for (default 1); or REGS, the cap on registers a thread
 //   ORDER       how a thread's products are written down: 0 row by row, 1 column by column (default)
 //   STREAM_K    1: a persistent grid shares out k-steps evenly; 0 (default): a block computes one tile, or one slice of one
@@ -61,6 +62,9 @@
 #endif
 #ifndef ORDER
 #define ORDER 1
+#endif
+#ifndef FALLBACK
+#define FALLBACK 1
 #endif
 #ifndef STREAM_K
 #define STREAM_K 0
@@ -384,8 +388,9 @@ gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B
   raster(tile, rows, columns, group_m, row, column);
 #endif
   TYPE* const smem = reinterpret_cast<TYPE*>(smem_bytes);
-  if (V == 1 || ((A_TRANSPOSED ? M : K) % V == 0 && (B_TRANSPOSED ? K : N) % V == 0 && aligned(A, V) && aligned(B, V) &&
-                 p.epilogue.aligned_to(V, N)))
+  if (!FALLBACK || V == 1 ||
+      ((A_TRANSPOSED ? M : K) % V == 0 && (B_TRANSPOSED ? K : N) % V == 0 && aligned(A, V) && aligned(B, V) &&
+       p.epilogue.aligned_to(V, N)))
 #if STREAM_K
     persist<V>(p, whole, slices, W, smem);
   else

@@ -30,7 +30,7 @@ def _cuda(asks: Sequence[Ask], where: Sequence[int], gpu: Gpu, jobs: int | None)
     from gemmsim.bench.compile import Request, arch_of, compile_all
 
     arch = arch_of(gpu)
-    requests = [Request(asks[i].family, asks[i].form, asks[i].config, arch) for i in where]
+    requests = [Request(asks[i].family, asks[i].form, asks[i].fitted, arch) for i in where]
     for position, found in compile_all(requests, jobs=jobs):
         yield where[position], _why(found), _kernel(found, found.smem_bytes, {})
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2
 from gemmsim.problem import Form
 
@@ -46,7 +47,14 @@ class Ask:
     def kernel(self) -> tuple[object, ...]:
         """What the compiler is asked for. Triton's code hangs on which sizes are 1 and which multiples of 16, too."""
         sizes = (self.m, self.n, self.k) if self.family == "triton" else ()
-        return self.family, self.form, self.config, *("one" if size == 1 else size % 16 == 0 for size in sizes)
+        return self.family, self.form, self.fitted, *("one" if size == 1 else size % 16 == 0 for size in sizes)
+
+    @property
+    def fitted(self) -> tuple[tuple[str, int], ...]:
+        """The configuration that is compiled: the family may adapt it to the sizes."""
+        if self.family == CUBLAS:
+            return self.config
+        return tuple(families.fitted(self.family, self.m, self.n, self.k, dict(self.config), self.form).items())
 
     def identity(self, campaign: str, gpu: str, kernel_hash: str) -> dict[str, Any]:
         """The columns that make the row the one it is (see store.IDENTITY), and its configuration."""
