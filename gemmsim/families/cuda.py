@@ -11,6 +11,7 @@ row of N), relu, gelu (tanh form), silu, residual (M x N), scale; then the cast 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gemmsim.errors import GemmsimError
@@ -36,7 +37,7 @@ class Plan:
 
     grid: tuple[int, int, int]
     threads: int
-    dynamic_smem_bytes: int
+    dynamic_smem_bytes: int = 0
     scalars: tuple[int, ...] = ()
     workspace_bytes: int = 0
     zeroed_bytes: int = 0
@@ -59,3 +60,13 @@ def common_macros(form: Form) -> dict[str, str]:
     if form.epilogue:
         macros["STEPS"] = ",".join(STEPS[step] for step in form.epilogue)
     return macros
+
+
+def plan_by_tile(m: int, n: int, bm: int, bn: int, threads: int) -> Plan:
+    """A block a tile of C, blockIdx.x along N, and no shared memory but the static."""
+    return Plan((-(-n // bn), -(-m // bm), 1), threads)
+
+
+def tile_macros(form: Form, config: Mapping[str, int], names: Mapping[str, str]) -> dict[str, str]:
+    """The common macros and those of the parameters, parameter -> macro. Raises GemmsimError as `common_macros` does."""
+    return common_macros(form) | {macro: str(config[name]) for name, macro in names.items()}

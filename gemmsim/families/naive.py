@@ -12,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.cuda import Plan, plan_by_tile, tile_macros
 from gemmsim.families.refuse import MAX_GRID_Y, Refusals
 from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES, distinct_runs
 from gemmsim.hardware import Arch
-from gemmsim.problem import FloatArray, Gemm, IntArray
+from gemmsim.problem import FloatArray, Form, Gemm, IntArray
 
 NAME = "naive"
+SOURCE = "naive.cu"
+MACROS = {"bm": "BM", "bn": "BN", "bk": "BK", "coalesced": "COALESCED"}
 DTYPES = ("fp32",)
 WEIGHT_DTYPES: tuple[str, ...] = ()
 LAYOUTS = ("NN",)
@@ -166,3 +169,13 @@ def _live(problem: Gemm, config: Config, rows: FloatArray, width: FloatArray) ->
 def group_m(config: Config) -> FloatArray:
     """Row-major: blockIdx.x walks N."""
     return np.ones(len(config))
+
+
+def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
+    """What the kernel is compiled with. Raises GemmsimError for a type without a kernel."""
+    return tile_macros(form, config, MACROS)
+
+
+def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: int) -> Plan:
+    """The launch: a block a tile, whatever `slots`, the blocks that reside on the GPU at once."""
+    return plan_by_tile(m, n, config["bm"], config["bn"], config["bm"] * config["bn"])
