@@ -1,4 +1,4 @@
-"""How a configuration of simt is compiled and launched: macros, grid, schedule, workspace. The kernel is kernels/simt.cu.
+"""How a configuration of simt is compiled and launched: macros, grid, schedule. The kernel is kernels/simt.cu.
 
 What compiles, as the kernel's static_asserts have it, for a configuration, a dtype and a layout:
 
@@ -37,7 +37,7 @@ REDUCE_THREADS, REDUCE_RESULTS = 256, 1024
 LEAST_STEPS = 2
 #: depth whose square root is the most blocks that share a tile: each adds a part to read, about 8 columns of K in time
 PART_DEPTH = 8
-#: the flags of stream-K take up a multiple of this; the kernel always has the workspace as an argument, of this at least
+#: the flags of stream-K take up a multiple of this; the workspace is an argument always, and of this at least
 FLAG_ALIGNMENT = 256
 
 Whole = TypeVar("Whole", int, npt.NDArray[np.int64])
@@ -97,9 +97,7 @@ def _split(one: Plan, count: int, k: int, config: Mapping[str, int], form: Form,
     workspace = rest * slices * results * DTYPE_BYTES[form.dtype]
     grid = (rest * -(-results // REDUCE_RESULTS), 1, 1)
     second = Plan(grid, REDUCE_THREADS, 0, scalars, workspace, name="reduce")
-    return replace(
-        one, grid=(whole + rest * slices, 1, 1), scalars=scalars, workspace_bytes=workspace, second=second
-    )
+    return replace(one, grid=(whole + rest * slices, 1, 1), scalars=scalars, workspace_bytes=workspace, second=second)
 
 
 def _stream_k(
@@ -117,7 +115,11 @@ def _stream_k(
     flags = -(-4 * blocks // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
     parts = blocks * config["bm"] * config["bn"] * DTYPE_BYTES[form.dtype]
     return replace(
-        one, grid=(blocks, 1, 1), scalars=(group_m, whole, LEAST_STEPS), workspace_bytes=flags + parts, zeroed_bytes=flags
+        one,
+        grid=(blocks, 1, 1),
+        scalars=(group_m, whole, LEAST_STEPS),
+        workspace_bytes=flags + parts,
+        zeroed_bytes=flags,
     )
 
 
