@@ -27,8 +27,7 @@ SIZE = 4096
 
 def rows(path: Path) -> list[dict[str, str]]:
     with gzip.open(path, "rt") as file:
-        found = [row for row in csv.DictReader(file) if row["status"] == "ok"]
-    return found
+        return [row for row in csv.DictReader(file) if row["status"] == "ok"]
 
 
 def family_of(row: dict[str, str]) -> str:
