@@ -142,8 +142,9 @@ def read_measured(
     columns = {p.name: table.whole(p.name, keep, low=families.least(p)) for p in known}
     config = families.config(what["family"], columns, len(keep))
     rows = Measured(
-        gemm(m, n, k, dtype_), config, table.facts(keep), _time(table, keep), chip, l2_condition(what["l2"], where=path)
-    )
+        gemm(m, n, k, dtype_), config, table.facts(keep, config.values), _time(table, keep), chip,
+        l2_condition(what["l2"], where=path),
+    )  # fmt: skip
     for row, reason in rows.refused():
         raise GemmsimError(f"{table.place(int(keep[row]))} cannot launch on {chip.name}, and has a time: {reason}")
     return rows

@@ -36,7 +36,7 @@ RESULT_DTYPE = {
 #: how A and B lie in memory: N row-major, T transposed
 LAYOUTS = ("NN", "NT", "TN", "TT")
 #: what may follow the product while it is in registers
-EPILOGUES = ("bias", "relu", "gelu", "silu", "residual")
+EPILOGUES = ("bias", "relu", "gelu", "silu", "residual", "scale")
 #: a dimension reaches at most this: kernels index with 32-bit integers
 MAX_DIMENSION = 2**31 - 1
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn
 
@@ -78,12 +78,15 @@ class Table:
         self._check(column, rows, np.isfinite(values) & (values >= low) | np.isnan(values) & blank_ok, expected)
         return values
 
-    def facts(self, rows: Index | None = None) -> dict[str, FloatArray]:
-        """Compiler facts that the columns hold, under whichever name: registers, spilled bytes, shared memory."""
+    def facts(self, rows: Index | None = None, parameters: Collection[str] = ()) -> dict[str, FloatArray]:
+        """Compiler facts that the columns hold, under whichever name: registers, spilled bytes, shared memory.
+
+        parameters: of the rows' family; a column that is called like one (simt's `regs`) is no fact.
+        """
         found = {}
         for fact, sources in FACT_COLUMNS.items():
             for column, unit in sources:
-                if column in self:
+                if column in self and column not in parameters:
                     found[fact] = unit * self._fact(column, rows, FACTS[fact], MAX_DIMENSION // unit)
                     break
         return found

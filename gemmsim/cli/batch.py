@@ -34,7 +34,7 @@ from gemmsim.rows import Column, Index, Table, out_names
 #: columns of a batch that override the options of the same name
 OVERRIDES = ("gpu", "family", "dtype", "l2")
 #: further columns that say what is multiplied; an empty cell takes the option
-FORM = ("dtype_b", "layout", "batch", "beta", "epilogue")
+FORM = ("dtype_b", "dtype_c", "layout", "batch", "beta", "epilogue")
 SIZES = ("m", "n", "k")
 _NUMBERS = ("waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")
 
@@ -112,11 +112,11 @@ def predict_table(table: Table, options: Options) -> dict[str, Column]:
 
 def dimensions_of(table: Table, least: Sequence[str] = SIZES) -> dict[str, IntArray]:
     """The columns m, n and k under whichever name; without one that is not in `least` if there is none."""
-    sources = _sources(table)
-    return {name: _column(table, sources, name, None) for name in SIZES if name in least or name in sources}
+    sources = sources_of(table)
+    return {name: column_of(table, sources, name, None) for name in SIZES if name in least or name in sources}
 
 
-def _sources(table: Table) -> dict[str, str]:
+def sources_of(table: Table) -> dict[str, str]:
     """Parameter or size -> the column it stands in, whose name may be Triton's or CUTLASS'."""
     found: dict[str, str] = {}
     for column in table.columns:
@@ -124,7 +124,8 @@ def _sources(table: Table) -> dict[str, str]:
     return found | {column: column for column in table.columns}
 
 
-def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1) -> IntArray:
+def column_of(table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1) -> IntArray:
+    """A column of whole numbers from low, under whichever name it stands. Raises GemmsimError if there is none."""
     if name not in sources:
         needed = ", ".join((*SIZES, *TILE))
         found = ", ".join(table.columns)
@@ -133,7 +134,7 @@ def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | 
     return table.whole(sources[name], where, low=low)
 
 
-def _groups(table: Table) -> Iterator[Index | None]:
+def row_groups(table: Table) -> Iterator[Index | None]:
     """Positions of the rows that share GPU, family, dtype and L2; None: all of them."""
     columns = [table.columns[c] for c in (*OVERRIDES, *FORM) if c in table]
     if not columns or all(len(set(c)) == 1 for c in columns):
@@ -148,30 +149,30 @@ def _groups(table: Table) -> Iterator[Index | None]:
 
 def groups(table: Table, options: Options) -> Iterator[Group]:
     """The rows by what they share, with their configurations. Raises GemmsimError for a malformed cell or column."""
-    sources = _sources(table)
-    for where in _groups(table):
+    sources = sources_of(table)
+    for where in row_groups(table):
         yield _group(table, sources, where, options)
 
 
 def _group(table: Table, sources: Mapping[str, str], where: Index | None, options: Options) -> Group:
     first = 0 if where is None else int(where[0])
-    said, places = _said(table, first, options)
+    said, places = said_at(table, first, options)
     family, dtype = family_and_dtype(
         said["family"], said["dtype"], family_at=places["family"], dtype_at=places["dtype"]
     )
     chip = _chip(said["gpu"], dtype, places)
     l2 = DEFAULT_L2 if said["l2"] is None else l2_condition(said["l2"], where=places["l2"])
     config: dict[str, object] = {
-        p.name: _column(table, sources, p.name, where, families.least(p))
+        p.name: column_of(table, sources, p.name, where, families.least(p))
         for p in families.family(family).PARAMETERS
         if p.name in sources or p.name in TILE
     }
-    return Group(where, first, family, _form(table, first, options.shape, dtype), chip, l2, config)
+    return Group(where, first, family, form_at(table, first, options.shape, dtype), chip, l2, config)
 
 
 def _predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
     m, n, k = (x if group.where is None else x[group.where] for x in sizes.values())
-    facts = table.facts(group.where) if options.facts else None
+    facts = table.facts(group.where, group.config) if options.facts else None
     with placed(table, group.first):
         found = predict(
             m, n, k, gpu=group.gpu, dtype=group.form, family=group.family, config=group.config, facts=facts,
@@ -191,13 +192,14 @@ def placed(table: Table, row: int) -> Iterator[None]:
         raise GemmsimError(f"{table.place(row) if by_row else table.path}: {error}") from None
 
 
-def _form(table: Table, row: int, shape: Form, dtype: str) -> Form:
+def form_at(table: Table, row: int, shape: Form, dtype: str) -> Form:
     """The Form of a row: its cells where filled, else the options."""
     cells = {name: table.columns[name][row].strip() for name in FORM if name in table}
     given = {name: (cell, table.place(row, name)) for name, cell in cells.items() if cell}
     changes: dict[str, Any] = {"dtype": dtype}
-    if "dtype_b" in given:
-        changes["dtype_b"] = said_dtype(*given["dtype_b"])
+    for name in ("dtype_b", "dtype_c"):
+        if name in given:
+            changes[name] = said_dtype(*given[name])
     if "layout" in given:
         changes["layout"] = said_layout(*given["layout"])
     if "epilogue" in given:
@@ -208,7 +210,7 @@ def _form(table: Table, row: int, shape: Form, dtype: str) -> Form:
     return replace(shape, **changes)
 
 
-def _said(table: Table, row: int, options: Options) -> tuple[dict[str, str | None], dict[str, str]]:
+def said_at(table: Table, row: int, options: Options) -> tuple[dict[str, str | None], dict[str, str]]:
     """GPU, family, dtype and L2 of a row and where each was said: a filled cell goes before the option."""
     said: dict[str, str | None] = {}
     places: dict[str, str] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
-FAMILIES = ("triton", "register_tile", "smem_tile", "naive")
+FAMILIES = ("triton", "simt", "register_tile", "smem_tile", "naive")
 
 
 class Family(Protocol):
@@ -26,6 +26,7 @@ class Family(Protocol):
     WEIGHT_DTYPES: tuple[str, ...]
     LAYOUTS: tuple[str, ...]
     EPILOGUES: bool
+    BATCH: bool
     PARAMETERS: tuple[Parameter, ...]
     PRIORS: Mapping[str, Prior]
     FIXED: Mapping[str, float]
@@ -74,9 +75,12 @@ def check(name: str, problem: Gemm) -> None:
         raise GemmsimError(
             f"family {name} has no kernel for layout {problem.layout}: it has {', '.join(module.LAYOUTS)}"
         )
-    extras = [*(["beta"] if problem.beta else []), *problem.epilogue, *(["batch"] if (problem.batch > 1).any() else [])]
+    extras = [*(["beta"] if problem.beta else []), *problem.epilogue]
     if extras and not module.EPILOGUES:
         raise GemmsimError(f"family {name} has no kernel with {extras[0]}: it does the plain product alone")
+    if (problem.batch > 1).any() and not module.BATCH:
+        does = "one problem a launch" if module.EPILOGUES else "the plain product alone"
+        raise GemmsimError(f"family {name} has no kernel with batch: it does {does}")
 
 
 def does(name: str, problem: Gemm) -> bool:
@@ -104,8 +108,15 @@ def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:
 
 
 def space(name: str) -> Config:
-    """Every combination of the family's choices, refused ones included."""
-    parameters = family(name).PARAMETERS
+    """The configurations that are searched: the family's own enumeration, else every combination of its choices.
+
+    Refused ones are included.
+    """
+    module = family(name)
+    own: Callable[[], Config] | None = getattr(module, "space", None)
+    if own is not None:
+        return own()
+    parameters = module.PARAMETERS
     grid = np.meshgrid(*(np.asarray(p.choices, np.int64) for p in parameters), indexing="ij")
     return Config(name, {p.name: g.ravel() for p, g in zip(parameters, grid, strict=True)})
 

@@ -27,6 +27,7 @@ DTYPES = ("fp32",)
 WEIGHT_DTYPES: tuple[str, ...] = ()
 LAYOUTS = ("NN",)
 EPILOGUES = False
+BATCH = False
 PARAMETERS = (
     Parameter("bm", (1, 2, 4, 8, 16, 32), 8, 1, 1024, False, "rows of the block tile, one a thread"),
     Parameter("bn", (8, 16, 32, 64, 128, 256), 32, 1, 1024, False, "columns of the block tile, one a thread"),

@@ -26,6 +26,7 @@ DTYPES = ("fp32",)
 WEIGHT_DTYPES: tuple[str, ...] = ()
 LAYOUTS = ("NN",)
 EPILOGUES = False
+BATCH = False
 PARAMETERS = (
     Parameter("bm", (16, 32, 64, 128, 256), 64, 1, 1024, False, "rows of the block tile"),
     Parameter("bn", (16, 32, 64, 128, 256), 64, 1, 1024, False, "columns of the block tile"),

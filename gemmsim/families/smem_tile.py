@@ -27,6 +27,7 @@ DTYPES = ("fp32",)
 WEIGHT_DTYPES: tuple[str, ...] = ()
 LAYOUTS = ("NN",)
 EPILOGUES = False
+BATCH = False
 PARAMETERS = (
     Parameter("bm", (8, 16, 32), 32, 8, 32, False, "rows of the block tile, one a thread"),
     Parameter("bn", (8, 16, 32), 32, 8, 32, False, "columns of the block tile: bm"),

@@ -14,6 +14,22 @@ BoolArray = npt.NDArray[np.bool_]
 FMA, MMA_SYNC, WGMMA = 0, 1, 2
 
 
+#: FMA instructions lose this to register bank conflicts (read off SASS of the register-tile kernel, nvcc 13.0)
+FMA_BANK_CONFLICTS = 1.04
+
+
+def _ones() -> FloatArray:
+    return np.ones(1)
+
+
+def _zeros() -> FloatArray:
+    return np.zeros(1)
+
+
+def _no() -> BoolArray:
+    return np.zeros(1, bool)
+
+
 @dataclass(frozen=True)
 class Traits:
     """Counts of one block, all its warps together, a k-step where nothing else is said.
@@ -52,7 +68,27 @@ class Traits:
     scalar_loads: FloatArray  # loads a thread makes one element at a time, because a row stride is unaligned
     repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
     #: parts of a block that each wait for their own loads: its warps where no barrier joins them
-    parts: FloatArray = field(default_factory=lambda: np.ones(1))
+    parts: FloatArray = field(default_factory=_ones)
+    #: clocks of an FMA instruction against a free run of the unit: operands that meet in a register bank
+    bank_conflicts: FloatArray = field(default_factory=lambda: np.full(1, FMA_BANK_CONFLICTS))
+    #: math and all other instructions are issued in turn, so their clocks add up; `instructions` are the others alone
+    joint_issue: BoolArray = field(default_factory=_no)
+    #: loads of a later k-step are in flight while this one is multiplied: a k-step waits for the longer of the two
+    prefetched: BoolArray = field(default_factory=_no)
+    #: clocks a k-step that a lone block cannot hide, however many k-steps are in flight: first fragments
+    exposed_clk: FloatArray = field(default_factory=_zeros)
+    #: warps that meet at barriers no other k-step hides, times the barriers
+    exposed_barriers: FloatArray = field(default_factory=_zeros)
+    #: machine code of the main loop, and all that a launch runs through (0: small)
+    loop_bytes: FloatArray = field(default_factory=_zeros)
+    code_bytes: FloatArray = field(default_factory=_zeros)
+    #: times a k-step that a spilled word goes out and comes back
+    spill_repeats: FloatArray = field(default_factory=_ones)
+    #: slices along K of a tile that is split; only tiles past the last whole wave are; one wave shares out all k-steps
+    split_k: FloatArray = field(default_factory=_ones)
+    split_tail: BoolArray = field(default_factory=_no)
+    stream_k: BoolArray = field(default_factory=_no)
+    partial_bytes: float = 4.0  # of an element of a slice's part of C, in the workspace
 
 
 @dataclass(frozen=True)

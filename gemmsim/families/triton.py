@@ -23,6 +23,7 @@ DTYPES = ("bf16", "fp16", "tf32", "fp8", "int8")
 WEIGHT_DTYPES = ("fp8", "int8")  # of B alone, widened to A's
 LAYOUTS = ("NN", "NT", "TN", "TT")
 EPILOGUES = True
+BATCH = True
 PARAMETERS = (
     Parameter("bm", (16, 32, 64, 128, 256), 128, 16, 256, True, "rows of the block tile (BLOCK_SIZE_M)"),
     Parameter("bn", (16, 32, 64, 128, 256), 128, 16, 256, True, "columns of the block tile (BLOCK_SIZE_N)"),

@@ -11,8 +11,10 @@ from gemmsim.problem import FloatArray
 
 #: clocks that one wgmma takes at least, however few its columns (fitted once on Triton bf16 rows of an H200: 21 to 25)
 WGMMA_LEAST_CLK = 25.0
-#: FMA instructions lose this to register bank conflicts (read off SASS of the register-tile kernel, nvcc 13.0)
-FMA_BANK_CONFLICTS = 1.04
+WARP_THREADS = 32
+#: code of a main loop that is fetched at full rate, and a line of it (fp32 rows of simt on an H200: loops of 20 KB are,
+#: of 27 KB are not)
+LOOP_CACHE_BYTES, CODE_LINE_BYTES = 22 * 1024, 128
 #: integer instructions issue every other clock
 INTEGER_RATE = 2.0
 
@@ -27,14 +29,27 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     arch, t = x.gpu.arch, x.traits
     waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8)
     rate = arch.fma_per_clk_per_sm[x.dtype] * np.where((t.path == MMA_SYNC) & ~waits, arch.mma_sync_fraction_of_peak, 1)
-    conflicts = np.where(t.path == FMA, FMA_BANK_CONFLICTS, 1)
+    conflicts = np.where(t.path == FMA, t.bank_conflicts, 1)
     clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)
     return clk, waits
 
 
 def few_warps(x: Case) -> FloatArray:
-    """How much longer a lone block (or part of one) takes: it has fewer warps than the SM has sub-partitions."""
-    return np.maximum(1, x.gpu.arch.sub_partitions * x.traits.parts / x.traits.warps)
+    """How much longer a lone block (or part of one) takes: it has fewer warps than the SM has sub-partitions.
+
+    Where math and the rest are issued in turn, also warps that do not share out evenly count: six warps take as long as
+    eight, two sub-partitions having two.
+    """
+    t, schedulers = x.traits, x.gpu.arch.sub_partitions
+    if t.joint_issue.any():
+        return np.asarray(np.ceil(t.warps / schedulers) * schedulers / t.warps)
+    return np.maximum(1, schedulers * t.parts / t.warps)
+
+
+def math_slots(x: Case) -> float:
+    """Share of their clocks that the schedulers issue math in while the unit is busy: 1 for fp32, half for fp64."""
+    arch = x.gpu.arch
+    return arch.fma_per_clk_per_sm[x.dtype] / (WARP_THREADS * arch.sub_partitions)
 
 
 def issue_clk(x: Case) -> FloatArray:
@@ -42,6 +57,25 @@ def issue_clk(x: Case) -> FloatArray:
     t, c = x.traits, x.c
     slots = c["loop_slots"] * t.loops + c["operation_slots"] * t.operations + t.instructions
     return np.asarray((slots + c["scalar_slots"] * t.scalar_loads * t.warps) / x.gpu.arch.sub_partitions)
+
+
+def fetch_clk(x: Case) -> FloatArray:
+    """Clocks a k-step that one warp takes to walk a main loop which the instruction cache does not hold; else 0.
+
+    Its instructions one a clock, and fetch_clk for each line of 128 B over LOOP_CACHE_BYTES. Warps that walk in step
+    share what was fetched: two a scheduler hide most of it.
+    """
+    t = x.traits
+    over = np.maximum(0, t.loop_bytes - LOOP_CACHE_BYTES) / CODE_LINE_BYTES
+    if not over.any():
+        return np.zeros(1)
+    walk = t.instructions / t.warps + t.bank_conflicts * t.fmas / (WARP_THREADS * t.warps)
+    return np.asarray(np.where(over > 0, walk + x.c["fetch_clk"] * over, 0))
+
+
+def cold_code_clk(x: Case) -> FloatArray:
+    """Clocks that the first blocks wait for the code itself, which a flushed L2 does not hold."""
+    return np.asarray(x.c["cold_code"] * x.traits.code_bytes / CODE_LINE_BYTES)
 
 
 def integer_clk(x: Case) -> FloatArray:

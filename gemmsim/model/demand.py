@@ -22,6 +22,7 @@ TERMS = (
     "latency",
     "fill",
     "epilogue",
+    "split",
     "l2",
     "dram",
     "writeback",
@@ -62,6 +63,22 @@ class Case:
     epilogue_slots: float  # warp instructions an accumulator that beta and the epilogue add
 
 
+@dataclass(frozen=True)
+class Units:
+    """What blocks compute: whole tiles one by one, and shares of tiles (see gemmsim.model.split)."""
+
+    whole: FloatArray  # blocks that compute a tile along all of K
+    parts: FloatArray  # blocks that compute part_steps k-steps
+    part_steps: FloatArray
+    begun: FloatArray  # tiles that such a block begins
+    summed: FloatArray  # tiles whose slices a second kernel sums
+
+    @property
+    def blocks(self) -> FloatArray:
+        """All blocks of the launch."""
+        return self.whole + self.parts
+
+
 @dataclass
 class Demand:
     """What the launch asks of each part of the chip. Clocks are SM clocks."""
@@ -70,6 +87,7 @@ class Demand:
     tiles_m: FloatArray
     tiles_n: FloatArray
     tiles: FloatArray
+    units: Units
     k_steps: FloatArray
     useful_area: FloatArray  # share of the tiles that lies inside M x N
     useful_depth: FloatArray  # share of the k-steps that lies inside K
@@ -79,6 +97,7 @@ class Demand:
     dram_write_bytes: FloatArray
     writeback_bytes: FloatArray
     l2_weighted_bytes: FloatArray  # reads weighted by what short rows and narrow copies cost, and stores
+    workspace_bytes: FloatArray  # partial results that blocks leave for others
     # stations, clocks a block and k-step
     math_clk: FloatArray
     math_waits: npt.NDArray[np.bool_]  # math and fragment loads take turns
@@ -88,16 +107,23 @@ class Demand:
     spill_clk: FloatArray
     spill_lone_clk: FloatArray
     wgmma: npt.NDArray[np.bool_]  # math runs by itself, beside loads that overlap; spill traffic and math take turns
+    math_slots: float  # of a clock of the math unit, what the schedulers are busy with issuing it (joint_issue)
     # what delays only the block itself, clocks a k-step
     latency_clk: FloatArray
     arrival_clk: FloatArray
+    exposed_clk: FloatArray  # whatever the depth
+    fetch_clk: FloatArray  # a walk through a main loop that the instruction cache does not hold
     # clocks a block
     fill_steps: FloatArray
     start_clk: FloatArray
+    cold_code_clk: FloatArray  # of a launch: the code's own way to the SMs
     start_issue_clk: FloatArray
     epilogue_clk: FloatArray
+    fixup_clk: FloatArray  # of one that shares tiles: partial results passed on
     lone_factor: FloatArray  # how much longer issue takes when a lone block has fewer warps than sub-partitions
     # the chip's rates in this launch
     l2_bytes_per_s: float
     dram_bytes_per_s: float
     launch_s: float
+    second_s: FloatArray  # a second kernel that sums slices
+    clock_hz: float

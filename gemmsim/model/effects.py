@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsim.families.traits import WGMMA
-from gemmsim.model import compute, geometry, latency, shared_memory, traffic
+from gemmsim.model import compute, geometry, latency, shared_memory, split, traffic
 from gemmsim.model.demand import Case, Demand
 from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
@@ -25,12 +25,15 @@ def fill(x: Case) -> Demand:
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
     l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)
     math, waits = compute.math_clk(x)
-    resident = np.minimum(x.blocks_per_sm, np.ceil(tiles / x.gpu.sm_count))
+    units = split.units(x, tiles, k_steps)
+    shared = split.cost(x, units, k_steps)
+    resident = np.minimum(x.blocks_per_sm, np.ceil(units.blocks / x.gpu.sm_count))
     spill, spill_lone = shared_memory.spill_clk(x, resident)
     return Demand(
         tiles_m=tiles_m,
         tiles_n=tiles_n,
         tiles=tiles,
+        units=units,
         k_steps=k_steps,
         useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn),
         useful_depth=x.k / (k_steps * x.bk),
@@ -39,6 +42,7 @@ def fill(x: Case) -> Demand:
         dram_write_bytes=write,
         writeback_bytes=writeback,
         l2_weighted_bytes=l2_cost + _result_bytes(x, tiles_m),
+        workspace_bytes=shared.workspace_bytes,
         math_clk=math,
         math_waits=waits,
         shared_clk=shared_memory.shared_clk(x),
@@ -47,16 +51,23 @@ def fill(x: Case) -> Demand:
         spill_clk=spill,
         spill_lone_clk=spill_lone,
         wgmma=x.traits.path == WGMMA,
+        math_slots=compute.math_slots(x),
         latency_clk=latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
-        arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), tiles),
+        arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), units.blocks),
+        fetch_clk=compute.fetch_clk(x),
+        cold_code_clk=compute.cold_code_clk(x),
+        exposed_clk=latency.exposed_clk(x),
         fill_steps=x.traits.fill_steps,
         start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
         start_issue_clk=compute.start_issue_clk(x),
         epilogue_clk=compute.epilogue_clk(x),
+        fixup_clk=shared.fixup_clk,
         lone_factor=compute.few_warps(x),
         l2_bytes_per_s=x.c["l2_rate"] * l2_rate(x.gpu),
         dram_bytes_per_s=dram_rate(x.gpu),
         launch_s=latency.launch_s(x.gpu),
+        second_s=shared.second_s,
+        clock_hz=x.gpu.clock_hz,
     )
 
 
@@ -64,7 +75,10 @@ def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
     slots, group = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m)
     side = x.gpu.l2_bytes / x.gpu.l2_partitions
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
-    return traffic.Grid(x.m, x.n, x.k, x.batch, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions)
+    slices = split.slices(x)
+    return traffic.Grid(
+        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions
+    )
 
 
 def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:
@@ -81,11 +95,12 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     """
     write, nothing = dram.write_bytes, np.zeros(1)
     result = x.batch * x.m * x.n * x.c_bytes
+    stored = result * split.slices(x)
     extra = result * x.result_reads + x.bias * x.n * x.c_bytes
     read = dram.read_bytes + extra
     if x.l2 == "cold_dirty":
-        pushed = np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, read + result)
-        return read, write, pushed + result - write
+        pushed = np.minimum(DIRTY_SHARE_OF_L2 * x.gpu.l2_bytes, read + stored)
+        return read, write, pushed + stored - write
     if x.l2 == "warm":
         found = x.batch * (x.a_bytes * x.m * x.k + x.b_bytes * x.k * x.n) + extra
         return np.maximum(read - dram.stays * found, 0), write * (1 - dram.stays), nothing

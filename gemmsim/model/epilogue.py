@@ -11,7 +11,7 @@ from gemmsim.problem import FloatArray, Gemm
 
 #: warp instructions an accumulator: read off what the operation needs, not measured. A load that is shared out over
 #: 16 B, a conversion and an FMA; gelu by tanh (MUFU and nine others), silu by exp and reciprocal
-SLOTS = {"bias": 1.5, "relu": 1.0, "gelu": 12.0, "silu": 6.0, "residual": 2.5}
+SLOTS = {"bias": 1.5, "relu": 1.0, "gelu": 12.0, "silu": 6.0, "residual": 2.5, "scale": 1.0}
 BETA_SLOTS = 2.5
 
 

@@ -62,8 +62,8 @@ def classify(x: Case, d: Demand) -> IntArray:
         x.spill_bytes > 0,
         t.repeats_rows & (4 * x.m <= x.bm),
         narrow,
-        ~t.asynchronous & (d.tiles > x.gpu.sm_count * x.blocks_per_sm),
-        d.tiles <= x.gpu.sm_count * x.blocks_per_sm,
+        ~t.asynchronous & (d.units.blocks > x.gpu.sm_count * x.blocks_per_sm),
+        d.units.blocks <= x.gpu.sm_count * x.blocks_per_sm,
     ]
     kind = np.full(len(x.m), len(CLASSES) - 1, np.int64)
     for position in reversed(range(len(conditions))):

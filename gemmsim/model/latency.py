@@ -39,6 +39,11 @@ def latency_clk(x: Case, cold_a: FloatArray, cold_b: FloatArray) -> FloatArray:
     return np.asarray(rounds + each * t.loads + own + c["scalar_clk"] * t.scalar_loads)
 
 
+def exposed_clk(x: Case) -> FloatArray:
+    """Clocks a k-step that a lone block waits whatever its depth: barriers, and fragments that few warps wait for."""
+    return np.asarray(x.traits.exposed_clk + x.c["barrier_clk"] * x.traits.exposed_barriers)
+
+
 def arrival_clk(x: Case, l2_step_bytes: FloatArray, tiles: FloatArray) -> FloatArray:
     """Clocks that a k-step's bytes take once the first have come: through the SM's port, or at its share of L2's rate.
 

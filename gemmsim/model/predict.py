@@ -304,7 +304,7 @@ class _Chunk:
         """Write time and traffic of these rows into `out`."""
         d, x = self.demand, self.case
         out["time_s"][part] = self._time(free)
-        out["waves"][part] = geometry.waves(d.tiles, x.gpu.sm_count, x.blocks_per_sm)
+        out["waves"][part] = geometry.waves(d.units.blocks, x.gpu.sm_count, x.blocks_per_sm)
         for name in ("dram_read_bytes", "dram_write_bytes", "l2_read_bytes"):
             out[name][part] = getattr(d, name)
 

@@ -39,6 +39,7 @@ def spill_clk(x: Case, resident: FloatArray) -> tuple[FloatArray, FloatArray]:
     c, words, warps = x.c, x.spill_bytes / 4, x.traits.warps
     collapsed = words > 8 * x.regs_per_thread
     missed = _l1_miss(x, resident * words * WAVEFRONT_BYTES * warps) * (x.traits.path != WGMMA)
+    words = words * x.traits.spill_repeats
     busy = warps * words * c["spill_clk"] * (1 + c["spill_miss"] * collapsed)
     lone = words * c["spill_lone_clk"] * (1 + c["spill_miss"] * np.maximum(missed, collapsed))
     return busy, np.maximum(busy, lone)

@@ -19,6 +19,7 @@ from collections.abc import Set
 import numpy as np
 import numpy.typing as npt
 
+from gemmsim.model import split
 from gemmsim.model.demand import Case, Demand
 from gemmsim.model.pnorm import soft_max
 from gemmsim.model.power import slowdown
@@ -32,22 +33,41 @@ ZERO = np.zeros(1)
 def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     """Seconds of the launch, with every term in `free` costing nothing."""
     parts = x.traits.parts
-    busy, lone = (clk / parts for clk in _step(d, free))
+    busy, lone = (clk / parts for clk in _step(x, d, free))
     start, epilogue = (clk / parts for clk in _blocks(d, free))
     chain = _chain(x, d, lone, free)
     step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
+    if d.exposed_clk.any():
+        step = step + _of("latency", d.exposed_clk, free)
+    if d.fetch_clk.any():
+        step = np.maximum(step, _of("issue", d.fetch_clk, free))
     area, depth = (d.useful_area, d.useful_depth) if "edge" in free else (1.0, 1.0)
-    k_steps = d.k_steps * depth
-    spill = _of("spill", d.spill_clk, free)
-    work = k_steps * busy + start + epilogue + spill
+    spill, spill_lone = _of("spill", d.spill_clk, free), _of("spill", d.spill_lone_clk, free)
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
-    alone = k_steps * step + fill + d.lone_factor * (start + epilogue) + _of("spill", d.spill_lone_clk, free)
-    sm_s = _waves(x, d, work, alone, free) / x.gpu.clock_hz
-    l2_s = ZERO if "l2" in free else d.l2_weighted_bytes * area / d.l2_bytes_per_s
+    lone_ends = fill + d.lone_factor * (start + epilogue)
+
+    def block(k_steps: FloatArray, begun: FloatArray | float, fixup: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Clocks of a block of so many k-steps that begins so many tiles: its work, and its time alone."""
+        work = k_steps * depth * busy + begun * (start + epilogue) + spill
+        return work, k_steps * depth * step + begun * lone_ends + spill_lone + fixup
+
+    clk = _waves(x, d, d.units.whole, block(d.k_steps, 1.0, ZERO), free)
+    if d.units.parts.any():
+        fixup = _of("split", d.fixup_clk, free)
+        clk = clk + _waves(x, d, d.units.parts, block(d.units.part_steps, d.units.begun, fixup), free)
+    if "fill" not in free:
+        clk = clk + d.cold_code_clk
+    sm_s = clk / x.gpu.clock_hz
+    l2_s = ZERO if "l2" in free else _l2_bytes(d, free) * area / d.l2_bytes_per_s
     total = soft_max(_sharpness(x), sm_s, l2_s, _dram_s(d, free))
     if "power" not in free and x.c["power"] > 0:
         total = total * slowdown(x, total)
+    total = total + _of("split", d.second_s, free) if d.second_s.any() else total
     return total if "launch" in free else np.asarray(total + d.launch_s)
+
+
+def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:
+    return d.l2_weighted_bytes if "split" in free else d.l2_weighted_bytes + d.workspace_bytes
 
 
 def _sharpness(x: Case) -> FloatArray:
@@ -59,7 +79,7 @@ def _of(term: str, clk: FloatArray, free: Set[str]) -> FloatArray:
     return ZERO if term in free else clk
 
 
-def _step(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
+def _step(x: Case, d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
     """Clocks a k-step that a block keeps its SM busy, among others and alone."""
     math, shared, issue, integer, spill, spill_lone = (
         _of(term, clk, free)
@@ -75,6 +95,9 @@ def _step(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
 
     def pipes(slower: FloatArray | float) -> FloatArray:
         unit = math * slower
+        if x.traits.joint_issue.any():  # math and the rest take turns at the schedulers
+            unit = np.maximum(unit, d.math_slots * unit + issue * slower)
+            return soft_max(PIPES, unit, shared, integer * slower)
         return soft_max(PIPES, np.where(d.math_waits, unit + shared, unit), shared, issue * slower, integer * slower)
 
     busy = pipes(1.0)
@@ -94,8 +117,8 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
 
 
 def _overlaps(x: Case, d: Demand) -> npt.NDArray[np.bool_]:
-    """Whether math runs by itself while the next tile arrives."""
-    return np.asarray(d.wgmma & x.traits.asynchronous)
+    """Whether math runs while the next tile arrives: by itself, or because its loads were issued a k-step before."""
+    return np.asarray((d.wgmma & x.traits.asynchronous) | x.traits.prefetched)
 
 
 def _waiting_clk(x: Case, d: Demand) -> FloatArray:
@@ -107,9 +130,10 @@ def _blocks(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
     return _of("fill", d.start_issue_clk, free), _of("epilogue", d.epilogue_clk, free)
 
 
-def _waves(x: Case, d: Demand, work: FloatArray, alone: FloatArray, free: Set[str]) -> FloatArray:
-    """Clocks of the busiest SM: whole waves at full residency, the rest at its own."""
-    tiles = d.tiles * d.useful_area if "edge" in free else d.tiles
+def _waves(x: Case, d: Demand, tiles: FloatArray, block: tuple[FloatArray, FloatArray], free: Set[str]) -> FloatArray:
+    """Clocks of the busiest SM for so many equal blocks: whole waves at full residency, the rest at its own."""
+    work, alone = block
+    tiles = tiles * d.useful_area if "edge" in free else tiles
 
     def wave(blocks: FloatArray) -> FloatArray:
         return queue(blocks * x.traits.parts, work, np.maximum(alone, work), x.c["queue_noise"])
@@ -144,20 +168,26 @@ def alone_s(x: Case, d: Demand) -> dict[str, FloatArray]:
 
     waves, edge, alignment and power have no time of their own; for them `saved` says what they cost.
     """
-    busiest, clock = np.ceil(d.tiles / x.gpu.sm_count), x.gpu.clock_hz
-    rounds = np.ceil(busiest / x.blocks_per_sm)
+    clock, sms, u = x.gpu.clock_hz, x.gpu.sm_count, d.units
+    whole, parts = np.ceil(u.whole / sms), np.ceil(u.parts / sms)
+    rounds = np.ceil(whole / x.blocks_per_sm)
+    part_rounds = np.ceil(parts / x.blocks_per_sm)
+    busiest, steps = whole + parts, whole * d.k_steps + parts * u.part_steps
+    waited = rounds * d.k_steps + part_rounds * u.part_steps
+    rounds = rounds + part_rounds
     per_step = {
         "math": d.math_clk,
         "shared": d.shared_clk,
         "issue": d.issue_clk,
         "integer": d.integer_clk,
     }
-    out = {term: busiest * d.k_steps * clk / clock for term, clk in per_step.items()}
+    out = {term: steps * clk / clock for term, clk in per_step.items()}
     waiting = _waiting_clk(x, d) / x.traits.depth
-    out["latency"] = rounds * d.k_steps * waiting / clock
+    out["latency"] = waited * (waiting + d.exposed_clk) / clock
     out["fill"] = np.maximum(rounds * (d.fill_steps * waiting + d.start_clk), busiest * d.start_issue_clk) / clock
     spilled = np.maximum(busiest * d.spill_clk, rounds * d.spill_lone_clk)
     out["spill"] = (d.k_steps + 1) * spilled / clock
+    out["split"] = split.alone_s(d)
     out["epilogue"] = busiest * d.epilogue_clk / clock
     out["l2"] = d.l2_weighted_bytes / d.l2_bytes_per_s
     out["dram"] = (d.dram_read_bytes + d.dram_write_bytes) / d.dram_bytes_per_s

@@ -18,6 +18,9 @@ def times(name: str, family: str, dtype: str, **config: int) -> np.ndarray:
     m, n, k = SHAPES.T
     if family == "triton":
         config = {"bm": 64, "bn": 64, "bk": 32, "num_stages": 2, **config}
+    if family == "simt":  # what P100s can do in fp64 too
+        tile = {"bm": 64, "bn": 64, "bk": 8, "wm": 32, "wn": 32, "tm": 8, "tn": 4}
+        config = {**tile, "stages": 2, "async_copy": 0, "regs": 0, **config}
     return predict(m, n, k, gpu=name, dtype=dtype, family=family, config=config, calibrated="none").time_s
 
 

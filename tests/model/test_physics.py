@@ -25,7 +25,16 @@ from gemmsim.model.rates import l2_rate
 from gemmsim.model.traffic import textbook_bytes
 
 GPUS = [path.stem for path in sorted(Path(load_gpu("h200_sxm").path).parent.glob("*.yaml"))]
-SPACES = {name: families.space(name) for name in families.FAMILIES}
+#: rows of a family's space that are looked at; a prime step keeps every parameter's choices among them
+MOST_ROWS = 5000
+
+
+def _thinned(space: Config) -> Config:
+    step = 1 if len(space) <= 4 * MOST_ROWS else 97
+    return space.take(np.arange(0, len(space), step))
+
+
+SPACES = {name: _thinned(families.space(name)) for name in families.FAMILIES}
 #: rounding
 EXACT = 1 + 1e-12
 few = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -268,6 +277,14 @@ def test_groups_of_more_rows_than_there_are_change_nothing(x: Asked) -> None:
     np.testing.assert_array_equal(over.time_s, clipped.time_s)
 
 
+def _shared(config: Config) -> npt.NDArray[np.bool_]:
+    """Rows whose tiles several blocks share along K."""
+    plain = np.ones(len(config), np.int64)
+    return (config.values.get("split_k", plain) > 1) | (config.values.get("stream_k", plain) == 1) & (
+        "stream_k" in config.values
+    )
+
+
 @few
 @given(asked())
 def test_blocks_per_sm_are_those_of_the_launch(x: Asked) -> None:
@@ -277,7 +294,8 @@ def test_blocks_per_sm_are_those_of_the_launch(x: Asked) -> None:
     assert (p.blocks_per_sm[p.feasible] >= 1).all()
     tiles = geometry.tiles(x.m, x.config["bm"]) * geometry.tiles(x.n, x.config["bn"])
     waves = np.ceil(tiles / (p.gpu.sm_count * np.maximum(p.blocks_per_sm, 1)))
-    np.testing.assert_array_equal(p.waves[p.feasible], waves[p.feasible])
+    alone = p.feasible & ~_shared(x.config)
+    np.testing.assert_array_equal(p.waves[alone], waves[alone])
 
 
 def test_a_time_lies_in_its_interval_where_the_fitted_rows_were_all_slower() -> None:

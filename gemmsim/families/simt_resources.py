@@ -1,0 +1,113 @@
+"""Threads, registers, spills and shared memory of a block of kernels/simt.cu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gemmsim.config import Config, Launch
+from gemmsim.families.simt_launch import dynamic_smem_bytes
+from gemmsim.families.unique import per_unique
+from gemmsim.families.wavefronts import LANES
+from gemmsim.hardware import Arch
+from gemmsim.problem import FloatArray, Form, Gemm, IntArray
+
+Columns = Mapping[str, IntArray] | Config
+#: what decides registers and shared memory
+COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec", "blocks", "regs", "stream_k")
+PAD_BYTES = 16  # that a row of a tile in shared memory is longer than its side, where K runs on in memory
+ACCESS_BYTES = 16  # of one copy or fragment read, at most
+#: registers: a thread's own, each result, the smaller side of its tile, and what copies keep as addresses
+OWN_REGS, RESULT_REGS, SIDE_REGS = 53.0, 1.16, -0.87
+TURNED_COPY_REGS, STRAIGHT_COPY_REGS, MOST_COPIES = 1.45, 5.7, 24
+THROUGH_REGS, THROUGH_WORD_REGS, MOST_WORDS = 13.0, 1.1, 64
+STREAM_REGS = 8.0
+#: registers that ptxas saves by recomputing before it spills, and words spilled for each it still lacks
+SAVED_REGS, WORDS_A_REG = 33.0, 1.3
+
+
+def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
+    """What a block takes; threads and shared memory are exact."""
+
+    def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
+        return _resources(u, problem, arch)
+
+    columns = {p: config[p] for p in COLUMNS}
+    threads, regs, spills, smem = per_unique(columns, len(config), compute)
+    return Launch(threads, regs, spills, smem, np.zeros(len(config), bool))
+
+
+def threads_of(u: Columns) -> IntArray:
+    """Threads of a block."""
+    return np.asarray(np.maximum(u["bm"] // u["wm"], 1) * np.maximum(u["bn"] // u["wn"], 1) * LANES)
+
+
+def form(problem: Gemm) -> Form:
+    """What of the problem decides how the kernel is compiled and how much it takes."""
+    return Form(problem.dtype, problem.dtype_b, problem.dtype_c, problem.layout)
+
+
+def turned(side: str, layout: str) -> bool:
+    """Whether K runs on in memory for the operand whose tile's side is bm (A) or bn (B): it is scattered on the way."""
+    return layout[0] != "T" if side == "bm" else layout[1] == "T"
+
+
+def cap(u: Columns, threads: IntArray, arch: Arch) -> IntArray:
+    """Registers a thread that the compiler may use at most."""
+    left = arch.regs_per_sm // np.maximum(threads * u["blocks"], 1) // 8 * 8
+    return np.asarray(np.minimum(np.where(u["regs"] > 0, u["regs"], left), arch.regs_per_thread))
+
+
+def vector(u: Columns, width: int) -> IntArray:
+    """Elements of a global access where nothing forbids it."""
+    return np.asarray(np.minimum(u["vec"], ACCESS_BYTES // width))
+
+
+def lanes_across(bk: IntArray, wide: IntArray) -> IntArray:
+    """Lanes that copy `wide` elements each along one row of K of a scattered operand."""
+    return np.asarray(np.where((wide == 1) & (bk % 16 == 0), 16, np.maximum(bk // wide, 1)))
+
+
+def copies(u: Columns, side: str, layout: str, vec: IntArray, threads: IntArray) -> tuple[IntArray, IntArray]:
+    """Copies a thread makes of one operand's tile, and how many elements each moves."""
+    size, bk = u[side], u["bk"]
+    if not turned(side, layout):
+        return np.asarray(-(-bk * size // (vec * threads))), vec
+    wide = np.where(u["async_copy"] == 1, 1, vec)
+    across = lanes_across(bk, wide)
+    rounds = -(-size // np.maximum(threads // across, 1))
+    return np.asarray(rounds * np.maximum(bk // (across * wide), 1)), wide
+
+
+def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
+    threads, limit = threads_of(u), cap(u, threads_of(u), arch)
+    free = wanted(u, problem, threads)
+    spills = 4.0 * np.floor(WORDS_A_REG * np.maximum(0, free - limit - SAVED_REGS))
+    regs = np.clip(np.round(free), 16, limit).astype(np.int64)
+    return threads, regs, spills, dynamic_smem_bytes(u, form(problem))
+
+
+def lacking(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> FloatArray:
+    """Registers a thread that the cap is short of what nothing limits."""
+    threads = threads_of(u)
+    return np.asarray(np.maximum(0, wanted(u, problem, threads) - cap(u, threads, arch)))
+
+
+def wanted(u: Mapping[str, IntArray], problem: Gemm, threads: IntArray) -> FloatArray:
+    """Registers a thread that nothing limits.
+
+    Read off 566 configurations compiled by NVRTC 13.5 for sm_90a, of which those without a cap that bites are fitted.
+    """
+    words = problem.a_bytes // 4
+    vec = vector(u, problem.a_bytes)
+    (a, wide_a), (b, wide_b) = (copies(u, side, problem.layout, vec, threads) for side in ("bm", "bn"))
+    addresses = np.zeros(len(threads))
+    for side, count in (("bm", a), ("bn", b)):
+        each = TURNED_COPY_REGS if turned(side, problem.layout) else STRAIGHT_COPY_REGS
+        addresses = addresses + each * np.minimum(count, MOST_COPIES)
+    moved = np.minimum(words * (a * wide_a + b * wide_b), MOST_WORDS)
+    through = THROUGH_REGS + THROUGH_WORD_REGS * moved
+    thread = words * (RESULT_REGS * u["tm"] * u["tn"] + SIDE_REGS * np.minimum(u["tm"], u["tn"]))
+    own = OWN_REGS + STREAM_REGS * u["stream_k"]
+    return np.asarray(own + thread + np.where(u["async_copy"] == 1, addresses, through))

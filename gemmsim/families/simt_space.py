@@ -1,0 +1,98 @@
+"""The configurations of kernels/simt.cu that `rank` searches: structurally valid, and no two that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim.config import Config
+from gemmsim.families.traits import Parameter
+from gemmsim.families.wavefronts import LANES
+
+Columns = dict[str, npt.NDArray[np.int64]]
+THREADS = (64, 512)
+#: lanes of a warp along one side of its tile: one row or column of lanes reads a fragment 32 times over
+LEAST_LANES = 2
+#: how much longer than wide a tile may be: longer ones ask for more of A and B for the same results
+ASPECT = 4
+#: registers that a thread needs beside its accumulators, at the least, and what none of them would take
+BESIDE, PLENTY = 24, 90
+#: caps by number make sense where accumulators fill about half of what a thread may have
+CAPPED_RESULTS = 96
+#: registers of an SM (every architecture here)
+REGISTERS = 65536
+
+
+def space(parameters: Sequence[Parameter]) -> Config:
+    """All combinations, in the order of the parameters' choices."""
+    choices = {p.name: p.choices for p in parameters}
+    columns = _tiles(choices)
+    columns = _times(columns, _grid(choices, "bk", "vec", "order"))
+    columns = _times(columns, _pipelines(choices))
+    columns = _capped(_times(columns, _caps(choices)))
+    columns = _times(columns, _splits(choices))
+    return Config("simt", {p.name: columns[p.name] for p in parameters})
+
+
+def _grid(choices: Mapping[str, Sequence[int]], *names: str) -> Columns:
+    grid = np.meshgrid(*(np.asarray(choices[n], np.int64) for n in names), indexing="ij")
+    return {n: g.ravel() for n, g in zip(names, grid, strict=True)}
+
+
+def _times(a: Columns, b: Columns) -> Columns:
+    """Every row of a with every row of b."""
+    rows_a, rows_b = len(next(iter(a.values()))), len(next(iter(b.values())))
+    left = {n: np.repeat(v, rows_b) for n, v in a.items()}
+    return left | {n: np.tile(v, rows_a) for n, v in b.items()}
+
+
+def _where(columns: Columns, keep: npt.NDArray[np.bool_]) -> Columns:
+    return {n: v[keep] for n, v in columns.items()}
+
+
+def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
+    warp = _grid(choices, "wm", "wn", "tm", "tn")
+    lm, ln = warp["wm"] // warp["tm"], warp["wn"] // warp["tn"]
+    whole = (warp["wm"] % warp["tm"] == 0) & (warp["wn"] % warp["tn"] == 0)
+    warp = _where(warp, whole & (lm * ln == LANES) & (np.minimum(lm, ln) >= LEAST_LANES))
+    both = _times(_grid(choices, "bm", "bn"), warp)
+    threads = both["bm"] // both["wm"] * (both["bn"] // both["wn"]) * LANES
+    whole = (both["bm"] % both["wm"] == 0) & (both["bn"] % both["wn"] == 0)
+    compact = _compact(both["bm"], both["bn"]) & _compact(both["tm"], both["tn"])
+    return _where(both, whole & compact & (threads >= THREADS[0]) & (threads <= THREADS[1]) & (threads % 64 == 0))
+
+
+def _compact(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    return np.maximum(a, b) <= ASPECT * np.minimum(a, b)
+
+
+def _pipelines(choices: Mapping[str, Sequence[int]]) -> Columns:
+    """Through registers with 1 or 2 stages, asynchronous with 2 or more."""
+    both = _grid(choices, "stages", "async_copy")
+    return _where(both, np.where(both["async_copy"] == 1, both["stages"] >= 2, both["stages"] <= 2))
+
+
+def _caps(choices: Mapping[str, Sequence[int]]) -> Columns:
+    """Either cap, not both."""
+    both = _grid(choices, "blocks", "regs")
+    return _where(both, (both["blocks"] == 1) | (both["regs"] == 0))
+
+
+def _capped(columns: Columns) -> Columns:
+    """Without caps that leave too little for the accumulators, or that are no cap."""
+    threads = columns["bm"] // columns["wm"] * (columns["bn"] // columns["wn"]) * LANES
+    results, regs = columns["tm"] * columns["tn"], columns["regs"]
+    left = np.minimum(REGISTERS // (threads * columns["blocks"]) // 8 * 8, 255)
+    fits = np.where(regs > 0, (results >= CAPPED_RESULTS) & (regs * threads <= REGISTERS), left >= results + BESIDE)
+    return _where(columns, fits & ((columns["blocks"] == 1) | (left < results + PLENTY)))
+
+
+def _splits(choices: Mapping[str, Sequence[int]]) -> Columns:
+    """Unsplit in each raster; split all or the tail, or stream-K, in the usual raster."""
+    both = _grid(choices, "group_m", "split_k", "split_tail", "stream_k")
+    split, stream = both["split_k"] > 1, both["stream_k"] == 1
+    fits = ~(split & stream) & ((both["split_tail"] == 0) | split)
+    usual = 8 if 8 in choices["group_m"] else choices["group_m"][0]
+    return _where(both, fits & (~(split | stream) | (both["group_m"] == usual)))

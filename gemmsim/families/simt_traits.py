@@ -1,0 +1,240 @@
+"""What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsim.config import Config, Launch
+from gemmsim.families.simt_resources import (
+    ACCESS_BYTES,
+    PAD_BYTES,
+    copies,
+    lacking,
+    lanes_across,
+    threads_of,
+    turned,
+    vector,
+)
+from gemmsim.families.traits import FMA, BoolArray, Traits, inside
+from gemmsim.families.unique import per_unique, unique_rows
+from gemmsim.families.wavefronts import LANES, wavefronts
+from gemmsim.hardware import Arch
+from gemmsim.problem import FloatArray, Gemm, IntArray
+
+#: what decides the counts
+COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec", "blocks", "regs", "stream_k")
+SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
+#: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, buffers' pointers;
+#: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations that do not
+#: spill: 1.1 % mean error of all instructions)
+STEP_INSTRUCTIONS = 39.0
+COPY_INSTRUCTIONS, STRAIGHT_INSTRUCTIONS, THROUGH_INSTRUCTIONS = 0.75, 2.2, (0.3, 5.1)
+#: and for each column of K and register that the cap is short of what the thread wants, beyond some: values computed
+#: anew, fragments read late (rows of 64x128x16 at caps of 128 and 140 for 155 wanted are 6 to 8 % slower)
+LACKING_INSTRUCTIONS, LACKING_FREE = 0.25, 10.0
+#: clocks from a fragment's read to its first use, and from a store into shared memory to the barrier behind it
+FRAGMENT_CLK, STORE_CLK = 33.0, 40.0
+#: clocks of an FFMA: tiles whose sides are multiples of eight meet in a register bank less often
+BANK_CONFLICTS, ODD_BANK_CONFLICTS = 1.12, 1.17
+INSTRUCTION_BYTES = 16.0
+#: instructions before and after the main loop, beside those for each copy and result
+ENDS_INSTRUCTIONS = 300.0
+#: times that a spilled word goes out and back a k-step, and more for each word beyond some (SASS of 75 that spill)
+SPILL_REPEATS, SPILL_MORE, SPILL_FEW = 0.35, 0.015, 50.0
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """How one operand gets into shared memory: turned (element by element on the way) or straight (vectors)."""
+
+    copies: FloatArray  # a thread and k-step
+    instructions: FloatArray  # a warp and k-step: copies, their addresses, stores of what came through registers
+    stores: FloatArray  # wavefronts of a block and k-step
+    sectors: FloatArray  # 32 B sectors that pass L1, a block and k-step
+    row_bytes: FloatArray
+    copy_bytes: FloatArray
+
+
+def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
+    """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies."""
+    aligned = np.ones(len(config), bool) if align else _aligned(problem, config)
+    columns = {p: config[p] for p in COLUMNS} | {"aligned": aligned.astype(np.int64)}
+
+    def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
+        return _counts(u, problem, arch)
+
+    names = _NAMES
+    c = dict(zip(names, per_unique(columns, len(config), compute), strict=True))
+    live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
+    zero, no = np.zeros(1), np.zeros(1, bool)
+    stages, asynchronous = config["stages"], config["async_copy"] == 1
+    even = (config["tm"] % 8 == 0) & (config["tn"] % 8 == 0)
+    depth = np.maximum(1, np.where(asynchronous, stages - 2, 1)).astype(np.float64)
+    return Traits(
+        path=np.full(1, FMA),
+        warps=c["warps"],
+        fmas=c["fmas"],
+        wgmma_count=zero,
+        smem_reads=c["reads"],
+        smem_writes=c["writes"],
+        loops=zero,
+        operations=zero,
+        instructions=c["instructions"],
+        integer_instructions=c["integer"],
+        chain_instructions=zero,
+        global_sectors=c["sectors"],
+        loads=c["loads"],
+        rounds_a=np.full(1, 0.5),
+        rounds_b=np.full(1, 0.5),
+        barrier_warps=zero,
+        step_clk=zero,
+        depth=depth,
+        asynchronous=np.ones(1, bool),
+        through_registers=~asynchronous,
+        fill_steps=depth,
+        prologue_loads=c["loads"],
+        accumulators=c["accumulators"],
+        store_sectors=c["store_sectors"] * live,
+        a_row_bytes=c["a_row_bytes"],
+        b_row_bytes=c["b_row_bytes"],
+        a_copy_bytes=c["a_copy_bytes"],
+        b_copy_bytes=c["b_copy_bytes"],
+        scalar_loads=c["scalar_loads"],
+        repeats_rows=no,
+        bank_conflicts=np.where(even, BANK_CONFLICTS, ODD_BANK_CONFLICTS),
+        joint_issue=np.ones(1, bool),
+        prefetched=np.ones(1, bool),
+        exposed_clk=c["exposed"],
+        exposed_barriers=c["warps"] * np.where(stages == 1, 2, 1),
+        loop_bytes=c["loop_bytes"],
+        code_bytes=c["code_bytes"],
+        spill_repeats=SPILL_REPEATS + SPILL_MORE * np.maximum(0, launch.spill_bytes / 4 - SPILL_FEW),
+        split_k=config["split_k"].astype(np.float64),
+        split_tail=config["split_tail"] == 1,
+        stream_k=config["stream_k"] == 1,
+        partial_bytes=float(problem.a_bytes),
+    )
+
+
+_NAMES = (
+    "warps", "fmas", "reads", "writes", "instructions", "integer", "sectors", "loads", "accumulators", "store_sectors",
+    "a_row_bytes", "b_row_bytes", "a_copy_bytes", "b_copy_bytes", "scalar_loads", "exposed", "loop_bytes", "code_bytes",
+)  # fmt: skip
+
+
+def _aligned(problem: Gemm, config: Config) -> BoolArray:
+    """Rows whose strides are multiples of the vector, so that the vector form of the kernel runs."""
+    vec = vector(config, problem.a_bytes)
+    asynchronous = config["async_copy"] == 1
+    a = (problem.a_stride % vec == 0) | asynchronous & (problem.layout[0] != "T")
+    b = (problem.b_stride % vec == 0) | asynchronous & (problem.layout[1] == "T")
+    return np.asarray(a & b & (problem.n % vec == 0))
+
+
+def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
+    width = problem.a_bytes
+    f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
+    threads = threads_of(u)
+    warps = threads / LANES
+    vec = np.where(u["aligned"] == 1, vector(u, width), 1)
+    scalar = (u["aligned"] == 0) & (u["vec"] > 1)
+    a, b = (_operand(u, side, problem.layout, vec, width, threads) for side in ("bm", "bn"))
+    reads, loads = _fragments(u, width)
+    each = a.copies + b.copies
+    copying = a.instructions + b.instructions
+    squeezed = LACKING_INSTRUCTIONS * np.maximum(0, lacking(u, problem, arch) - LACKING_FREE)
+    step = STEP_INSTRUCTIONS + copying + f["bk"] * (loads + squeezed)
+    per_scheduler = np.maximum(warps / 4, 1)
+    column = per_scheduler * (f["tm"] * f["tn"] + loads)
+    exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
+    exposed = exposed + np.where(u["async_copy"] == 1, 0, STORE_CLK + a.stores + b.stores)
+    loop = INSTRUCTION_BYTES * (step + f["bk"] * f["tm"] * f["tn"])
+    code = loop + INSTRUCTION_BYTES * (ENDS_INSTRUCTIONS + 4 * f["tm"] * f["tn"] + 10 * each)
+    out = (
+        warps, threads * f["bk"] * f["tm"] * f["tn"], warps * f["bk"] * reads, a.stores + b.stores, warps * step,
+        warps * (copying - each), a.sectors + b.sectors, each, f["tm"] * f["tn"],
+        _store_sectors(u, width, u["aligned"] == 1) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
+        np.where(scalar, each, 0.0), exposed, loop, code,
+    )  # fmt: skip
+    return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
+
+
+def _operand(
+    u: Mapping[str, IntArray], side: str, layout: str, vec: IntArray, width: int, threads: IntArray
+) -> _Operand:
+    """How a tile of A (side bm) or B (bn) gets into shared memory."""
+    size, bk = u[side], u["bk"]
+    count, wide = copies(u, side, layout, vec, threads)
+    if turned(side, layout):
+        columns = {"size": size, "bk": bk, "wide": wide}
+        first, inverse = unique_rows(columns)
+        once = _scattered(size[first], bk[first], wide[first], width)[inverse]
+        stores = once * wide * np.ceil(size * bk / wide / LANES)
+        row = bk * width
+    else:
+        stores, row = np.ceil(bk * size * width / WAVEFRONT_BYTES), size * width
+    copy = wide * width
+    through_l1 = (copy < ACCESS_BYTES) | (u["async_copy"] == 0)
+    sectors = np.where(through_l1, bk * size * width / SECTOR_BYTES, 0.0)
+    asynchronous = u["async_copy"] == 1
+    each = COPY_INSTRUCTIONS if turned(side, layout) else STRAIGHT_INSTRUCTIONS
+    stored = (wide if turned(side, layout) else 1) + THROUGH_INSTRUCTIONS[side == "bn"]
+    instructions = count * (1 + np.where(asynchronous, each, stored))
+    return _Operand(*(np.asarray(x, np.float64) for x in (count, instructions, stores, sectors, row, copy)))
+
+
+def _groups(count: IntArray, width: int) -> IntArray:
+    """Neighbouring results of a thread that one access of up to 16 B moves."""
+    four = np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1))
+    return np.minimum(four, ACCESS_BYTES // width)
+
+
+def _lane_map(lm: IntArray, ln: IntArray) -> tuple[IntArray, IntArray]:
+    """Row and column of each lane in a warp's lm x ln thread tiles, as the kernel lays them: (rows, 32) each."""
+    lm, ln, lane = lm[:, None], ln[:, None], np.arange(LANES)
+    column = np.where(ln == 1, 0, np.where(lm == 1, lane, (lane & 1) | ((lane >> 2) & (ln // 2 - 1)) << 1))
+    row = np.where(lm == 1, 0, np.where(ln == 1, lane, ((lane >> 1) & 1) | (lane // (2 * ln)) << 1))
+    return row, column
+
+
+def _fragments(u: Mapping[str, IntArray], width: int) -> tuple[FloatArray, FloatArray]:
+    """Wavefronts and instructions of a warp that reads its fragments of A and B for one column of K."""
+    lm, ln = (np.maximum(u[whole] // u[part], 1) for whole, part in (("wm", "tm"), ("wn", "tn")))
+    passes, loads = np.zeros(len(lm)), np.zeros(len(lm))
+    for side, count in enumerate((u["tm"], u["tn"])):
+        group = _groups(count, width)
+        lanes = {"lm": lm, "ln": ln, "words": group * (width // 4)}
+        first, inverse = unique_rows(lanes)
+        once = _passes(side, *(column[first] for column in lanes.values()))[inverse]
+        loads += count / group
+        passes += count / group * once
+    return passes, loads
+
+
+def _passes(side: int, lm: IntArray, ln: IntArray, words: IntArray) -> FloatArray:
+    """Wavefronts of one fragment read of A (side 0) or B (1) in which each lane takes so many words."""
+    lanes, passes = _lane_map(lm, ln)[side], np.zeros(len(lm))
+    for wide in (1, 2, 4):
+        mine = words == wide
+        if mine.any():
+            passes[mine] = wavefronts(lanes[mine] * wide, wide)
+    return passes
+
+
+def _scattered(size: IntArray, bk: IntArray, wide: IntArray, width: int) -> FloatArray:
+    """Wavefronts of a warp's copies into the tile of an operand whose rows of K run on in memory."""
+    across, lane = lanes_across(bk, wide)[:, None], np.arange(LANES)
+    pitch = (size + PAD_BYTES // width)[:, None]
+    return wavefronts((lane % across * wide[:, None] * pitch + lane // across) * (width // 4), width // 4)
+
+
+def _store_sectors(u: Mapping[str, IntArray], width: int, vector: BoolArray) -> FloatArray:
+    """Sectors that the stores of a warp's results touch, request by request."""
+    group = _groups(u["tn"], width)
+    lm, ln = u["wm"] // u["tm"], u["wn"] // u["tn"]
+    touched = np.maximum(lm, 1) * np.maximum(1, ln * group * width / 32.0)
+    requests = u["tm"] * u["tn"] / np.where(vector, group, 1)
+    return np.asarray(touched * requests)

@@ -1,0 +1,96 @@
+"""Tiles that several blocks share along K: slices that a second kernel sums, or one wave that shares out all k-steps.
+
+    split_k     every tile, or with split_tail those past the last whole wave, is cut into slices of about k_steps /
+                split_k; slices leave partial results in a workspace, which a second kernel reads and sums
+    stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than a wave's
+                and less than two, they share out evenly. Where a share ends inside a tile its partial result goes
+                through L2 to the block that owns the tile, which waits for it
+
+Source of the second: time = a + b [peers > 1] + c iterations + d (peers - 1), Stream-K (Osama et al., 2023).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsim.model.demand import Case, Demand, Units
+from gemmsim.model.latency import PORT_BYTES_PER_CLK, l2_latency_clk, launch_s
+from gemmsim.model.rates import dram_rate, l2_rate
+from gemmsim.problem import FloatArray
+
+#: columns of K that take as long as reading one more partial result
+PART_DEPTH = 8.0
+#: slices that a thread of the second kernel has in flight
+SLICES_IN_FLIGHT = 8.0
+ZERO = np.zeros(1)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What sharing tiles costs beside the shorter blocks: partial results, the second kernel, waiting for peers."""
+
+    workspace_bytes: FloatArray  # written once, read once
+    second_s: FloatArray  # the kernel that sums slices: its launch and its reads
+    fixup_clk: FloatArray  # of a stream-K block: partial results written, read, waited for
+
+
+def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
+    """Blocks of the launch: whole tiles, and blocks that compute part_steps k-steps each."""
+    t = x.traits
+    if not shared(x):
+        return Units(tiles, ZERO, ZERO, np.ones(1), ZERO)
+    slots = x.gpu.sm_count * x.blocks_per_sm
+    split = t.split_k > 1
+    waves = np.floor(tiles / slots)
+    tail = tiles - waves * slots
+    streamed = np.where(tail > 0, tail + np.where(waves > 0, slots, 0), 0)
+    rest = np.where(t.stream_k, streamed, np.where(split, np.where(t.split_tail, tail, tiles), 0))
+    total = rest * k_steps
+    streams = np.maximum(1, np.minimum(slots, total))
+    # few tiles: no more blocks share one than reading their parts takes less time than a share of K
+    most = np.where(waves > 0, slots, rest * np.maximum(1, np.floor(np.sqrt(x.k / PART_DEPTH))))
+    streams = np.minimum(streams, np.maximum(most, 1))
+    parts = np.where(t.stream_k, np.minimum(streams, total), rest * t.split_k)
+    steps = np.where(t.stream_k, np.ceil(total / streams), np.ceil(k_steps / t.split_k))
+    begun = np.where(t.stream_k, 1 + np.minimum(1, steps / k_steps), 1)
+    return Units(tiles - rest, parts, steps, begun, np.where(split, rest, 0))
+
+
+def shared(x: Case) -> bool:
+    """Whether any row's tiles are shared by several blocks."""
+    return bool((x.traits.split_k > 1).any() or x.traits.stream_k.any())
+
+
+def slices(x: Case) -> FloatArray:
+    """How many times a launch walks all tiles, each time along a part of K: slices follow one another."""
+    t = x.traits
+    return np.where(t.split_tail, 1.0, t.split_k) if shared(x) else np.ones(1)
+
+
+def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
+    """Bytes of partial results, and the time of what handles them (module's formula)."""
+    if not shared(x):
+        return Cost(ZERO, ZERO, ZERO)
+    t = x.traits
+    tile_bytes = x.bm * x.bn * t.partial_bytes
+    ragged = t.stream_k & (u.parts > 0)
+    workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
+    peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
+    passing = tile_bytes / PORT_BYTES_PER_CLK + l2_latency_clk(x.gpu)
+    fixup = x.c["fixup"] * np.where(ragged, (1 + peers) * passing, 0)
+    return Cost(workspace, np.where(u.summed > 0, _second_s(x, workspace), 0), fixup)
+
+
+def _second_s(x: Case, workspace: FloatArray) -> FloatArray:
+    """Seconds of the second kernel: launched behind the first, it reads the workspace from L2, what fits, or DRAM."""
+    miss = 1 - np.minimum(1, x.gpu.l2_bytes / x.gpu.l2_partitions / np.maximum(workspace, 1))
+    reading = workspace * ((1 - miss) / l2_rate(x.gpu) + miss / dram_rate(x.gpu))
+    rounds = np.ceil(x.traits.split_k / SLICES_IN_FLIGHT) * l2_latency_clk(x.gpu) / x.gpu.clock_hz
+    return np.asarray(x.c["second_launch"] * launch_s(x.gpu) + reading + rounds)
+
+
+def alone_s(d: Demand) -> FloatArray:
+    """Seconds of all that: the second kernel, partial results through L2, the fix-up of a block."""
+    return np.asarray(d.second_s + d.workspace_bytes / d.l2_bytes_per_s + d.fixup_clk / d.clock_hz)
