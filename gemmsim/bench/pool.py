@@ -31,11 +31,15 @@ class Worker:
         path = os.pathsep.join([str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._limit_s = limit_s
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env=os.environ | {"PYTHONPATH": path}, text=True, encoding="utf-8",
-            start_new_session=True,  # Ctrl-C reaches the one who asks, not those who answer
-        )  # fmt: skip
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=self._errors, env=os.environ | {"PYTHONPATH": path}, text=True, encoding="utf-8",
+                start_new_session=True,  # Ctrl-C reaches the one who asks, not those who answer
+            )  # fmt: skip
+        except OSError:
+            self._errors.close()
+            raise
 
     def ask(self, question: Mapping[str, Any]) -> Any:
         """The answer. Raises Died if the process ends first, or is silent for limit_s and killed."""

@@ -17,7 +17,8 @@ HEAD = 'extern "C" __global__ void __launch_bounds__(256) '
 KERNELS = {
     "nothing": HEAD + "gemm(float* x) { x[threadIdx.x] = 1; }",
     "static": HEAD + "gemm(float* x) { __shared__ float s[300]; s[threadIdx.x] = *x; __syncthreads(); *x = s[7]; }",
-    "dynamic": HEAD + "gemm(float* x) { extern __shared__ float d[]; d[threadIdx.x] = *x; __syncthreads(); *x = d[7]; }",
+    "dynamic": HEAD + "gemm(float* x) { extern __shared__ float d[]; d[threadIdx.x] = *x; __syncthreads();"
+    " *x = d[7]; }",
     "both": HEAD + "gemm(float* x) { extern __shared__ float d[]; __shared__ float s[100]; s[threadIdx.x] = *x;"
     " d[threadIdx.x] = 2; __syncthreads(); *x = d[7] + s[8]; }",
     "array": HEAD + "gemm(float* x, int n) { float a[90] = {}; for (int i = 0; i < n; ++i) a[(int)x[i]] += 1;"
@@ -50,7 +51,9 @@ def test_records_are_what_ptxas_says(name: str, arch: str, tmp_path: Path) -> No
     assert spilled == (name == "spills")
     assert found.spill_bytes == (found.stack_bytes if spilled else 0)
     assert found.stack_bytes > 0 or name not in ("array", "spills")
-    assert [w.partition(":")[0] for w in found.warnings] == {"array": ["local memory"], "spills": ["spills"]}.get(name, [])
+    assert [w.partition(":")[0] for w in found.warnings] == {"array": ["local memory"], "spills": ["spills"]}.get(
+        name, []
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"nothing of the kind", b"\x7fELF\x02\x01" + bytes(80)])

@@ -55,7 +55,7 @@ def test_log_says_no_time() -> None:
 def test_first_error_is_the_compilers_own() -> None:
     log = '6: NVRTC_ERROR_COMPILATION, compilation log:\n\nk.cu(3): error: identifier "foo" is undefined\n  foo\n'
     assert ptxas.first_error(log) == 'k.cu(3): error: identifier "foo" is undefined'
-    log = "6: NVRTC_ERROR_COMPILATION, compilation log:\nptxas info    : 0 bytes gmem\nptxas error   : too much shared data"
-    assert ptxas.first_error(log) == "ptxas error   : too much shared data"
+    log = "6: NVRTC_ERROR_COMPILATION, compilation log:\nptxas info    : 0 bytes gmem\nptxas error   : too much shared"
+    assert ptxas.first_error(log) == "ptxas error   : too much shared"
     assert ptxas.first_error("no such option") == "no such option"
     assert ptxas.first_error("") == "the compiler gave no reason"
