@@ -54,7 +54,7 @@ PRIORS: Mapping[str, Prior] = {
     "barrier_clk": Prior(5.0, 0.5, 30),
     "store_clk": Prior(1.0, 0.2, 5.0),
     "start": Prior(4.0, 0.5, 15),
-    "queue_noise": Prior(0.6, 0.1, 1.0),
+    "queue_noise": Prior(0.5, 0.03, 1.0),
     "fetch_clk": Prior(20.0, 4.0, 80.0),
     "cold_code": Prior(40.0, 5.0, 160.0),
     "second_launch": Prior(0.5, 0.1, 1.5),
