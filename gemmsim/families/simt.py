@@ -49,6 +49,7 @@ PARAMETERS = (
     Parameter("split_tail", (0, 1), 0, 0, 1, False, "1: only tiles past the last whole wave are split; 0: all"),
     Parameter("stream_k", (0, 1), 0, 0, 1, False, "1: one persistent wave shares out the k-steps evenly"),
 )
+#: starts are round numbers near the fit on the sweep's rows; fixup and spill_clk have no rows to speak of there
 PRIORS: Mapping[str, Prior] = {
     "dram_latency": Prior(1.0, 0.2, 3.0),
     "barrier_clk": Prior(12.0, 1.0, 40.0),
@@ -63,6 +64,7 @@ PRIORS: Mapping[str, Prior] = {
     "fixup": Prior(2.0, 0.3, 8.0),
     "spill_clk": Prior(6.0, 1.0, 15.0),
 }
+#: far from what bounds these rows, or counted: L1 takes 128 B a clock, a result is scaled, addressed and stored
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,
     "shared_near": 0.6,
