@@ -47,6 +47,7 @@
 //   - Tried and dropped: an inner loop of 4 or 8 columns of K (slower), mbarriers for __syncthreads (no gain).
 #include "common/copy.cuh"
 #include "common/epilogue.cuh"
+#include "common/pipeline.cuh"
 #include "common/raster.cuh"
 
 #ifndef VEC
@@ -77,15 +78,14 @@ constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp along rows, along 
 constexpr int WARPS_N = BN / WN, T = BM / WM * WARPS_N * LANES;
 // A thread's rows and columns come in groups of neighbours that one load reads; groups of one thread lie GM * LM rows or
 // GN * LN columns apart, so that the lanes of a load read neighbouring words.
-constexpr int group_of(int results) {
-  return results % WIDEST<TYPE> == 0 ? WIDEST<TYPE> : results % 2 == 0 ? 2 : 1;
-}
-constexpr int GM = group_of(TM), GN = group_of(TN);
+template <int RESULTS>
+constexpr int GROUP = RESULTS % WIDEST<TYPE> == 0 ? WIDEST<TYPE> : RESULTS % 2 == 0 ? 2 : 1;
+constexpr int GM = GROUP<TM>, GN = GROUP<TN>;
 template <int V>
-using CopyA = Copy<!A_TRANSPOSED, V, BM, BK, T>;
+using CopyOfA = Copy<!A_TRANSPOSED, V, BM, BK, T>;
 template <int V>
-using CopyB = Copy<B_TRANSPOSED, V, BN, BK, T>;
-constexpr int PITCH_A = CopyA<1>::PITCH, PITCH_B = CopyB<1>::PITCH;
+using CopyOfB = Copy<B_TRANSPOSED, V, BN, BK, T>;
+constexpr int PITCH_A = CopyOfA<1>::PITCH, PITCH_B = CopyOfB<1>::PITCH;
 constexpr int TILE_A = BK * PITCH_A, TILE = TILE_A + BK * PITCH_B;
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles fill the block tile");
@@ -143,7 +143,7 @@ struct Results {
   }
   // Calls f(i, j, place in the block tile) for each group of GN neighbours.
   template <typename F>
-  __device__ __forceinline__ void each_group(F f) {
+  [[maybe_unused]] __device__ __forceinline__ void each_group(F f) {
 #pragma unroll
     for (int i = 0; i < TM; ++i)
 #pragma unroll
@@ -154,9 +154,11 @@ struct Results {
 // Walks along K: what is left over goes first, so that every later tile is whole and its copies need no guard.
 template <int VA, int VB>
 struct Walk {
+  using CopyA = CopyOfA<VA>;
+  using CopyB = CopyOfB<VB>;
   const TYPE *A, *B;
-  CopyA<VA> from_a;
-  CopyB<VB> from_b;
+  CopyA from_a;
+  CopyB from_b;
   int M, N, tiles, left;
 
   __device__ __forceinline__ Walk(const TYPE* A_, const TYPE* B_, int rows, int columns, int M_, int N_, int K, int depth)
@@ -178,106 +180,6 @@ struct Walk {
     advance(BK);
   }
 };
-
-// STAGES >= 3: the barrier stands before the last column of a tile, and the next tile's first column is read behind it.
-template <typename W>
-__device__ __forceinline__ void pipeline(W& walk, Results& mine, TYPE* smem) {
-  walk.copy_first(smem);
-  commit_async();
-#pragma unroll
-  for (int s = 1; s < STAGES - 1; ++s) {
-    if (s < walk.tiles) walk.copy(smem + s * TILE);
-    commit_async();
-  }
-  wait_async<STAGES - 2>();
-  __syncthreads();
-  TYPE *now = smem, *fill = smem + (STAGES - 1) * TILE;
-  mine.start(now);
-#pragma unroll 1
-  for (int t = 0; t < walk.tiles; ++t) {
-    TYPE* const then = now + TILE == smem + STAGES * TILE ? smem : now + TILE;
-#pragma unroll
-    for (int k = 0; k < BK - 1; ++k) {
-      mine.ahead(now, k + 1);
-      mine.multiply();
-    }
-    wait_async<STAGES - 3>();
-    __syncthreads();
-    mine.ahead(then, 0);
-    mine.multiply();
-    if (t + STAGES - 1 < walk.tiles) walk.copy(fill);  // over tile t - 1, which nobody reads any more
-    commit_async();
-    fill = fill + TILE == smem + STAGES * TILE ? smem : fill + TILE;
-    now = then;
-  }
-}
-
-[[maybe_unused]] __device__ __forceinline__ void multiply_tile(Results& mine, const TYPE* tile) {
-  mine.start(tile);
-#pragma unroll
-  for (int k = 0; k < BK; ++k) {
-    if (k + 1 < BK) mine.ahead(tile, k + 1);
-    mine.multiply();
-  }
-}
-
-// Two buffers: one is filled while the other is multiplied.
-template <typename W>
-__device__ __forceinline__ void double_buffer(W& walk, Results& mine, TYPE* smem) {
-  walk.copy_first(smem);
-  commit_async();
-  wait_async<0>();
-  __syncthreads();
-  TYPE *now = smem, *fill = smem + TILE;
-#pragma unroll 1
-  for (int t = 0; t < walk.tiles; ++t) {
-    if (t + 1 < walk.tiles) walk.copy(fill);
-    commit_async();
-    multiply_tile(mine, now);
-    wait_async<0>();
-    __syncthreads();
-    TYPE* const swap = now;
-    now = fill, fill = swap;
-  }
-}
-
-// Through registers: the next tile is loaded while this one is multiplied, and stored to the other buffer, or, if there is
-// only one, to the same after a barrier.
-template <int VA, int VB>
-__device__ __forceinline__ void through_registers(Walk<VA, VB>& walk, Results& mine, TYPE* smem) {
-  TYPE ra[CopyA<VA>::COPIES][VA], rb[CopyB<VB>::COPIES][VB];
-  auto load = [&](int valid) {
-    walk.from_a.each(nullptr, walk.A, [&](int i, TYPE*, const TYPE* at, int k) {
-#pragma unroll
-      for (int v = 0; v < VA; ++v) ra[i][v] = 0;
-      if (k < valid) read<VA>(ra[i], at);
-    });
-    walk.from_b.each(nullptr, walk.B, [&](int i, TYPE*, const TYPE* at, int k) {
-#pragma unroll
-      for (int v = 0; v < VB; ++v) rb[i][v] = 0;
-      if (k < valid) read<VB>(rb[i], at);
-    });
-    walk.advance(valid);
-  };
-  auto store = [&](TYPE* tile) {
-    walk.from_a.each(tile, nullptr, [&](int i, TYPE* to, const TYPE*, int) { CopyA<VA>::put(to, ra[i]); });
-    walk.from_b.each(tile + TILE_A, nullptr, [&](int i, TYPE* to, const TYPE*, int) { CopyB<VB>::put(to, rb[i]); });
-  };
-  load(walk.left);
-  store(smem);
-  __syncthreads();
-  TYPE *now = smem, *fill = smem + (STAGES - 1) * TILE;
-#pragma unroll 1
-  for (int t = 0; t < walk.tiles; ++t) {
-    if (t + 1 < walk.tiles) load(BK);
-    multiply_tile(mine, now);
-    if (STAGES == 1) __syncthreads();
-    if (t + 1 < walk.tiles) store(fill);
-    __syncthreads();
-    TYPE* const swap = now;
-    now = fill, fill = swap;
-  }
-}
 
 // Both stores multiply by alpha even where it is 1: stored as they are, accumulators would have to lie in aligned groups of
 // four registers all along, in the banks of b. And without BETA beta is looked at all the same: the main loop that ptxas
@@ -338,9 +240,6 @@ struct Problem {
   Epilogue epilogue;
   int group_m;
 
-  __device__ __forceinline__ int rows() const { return (M + BM - 1) / BM; }
-  __device__ __forceinline__ int columns() const { return (N + BN - 1) / BN; }
-  __device__ __forceinline__ int steps() const { return (K + BK - 1) / BK; }
   // Asynchronous copies of what is scattered go element by element.
   template <int V>
   using WalkBy = Walk<ASYNC && !A_TRANSPOSED ? 1 : V, ASYNC && B_TRANSPOSED ? 1 : V>;
@@ -354,11 +253,11 @@ struct Problem {
 template <int VA, int VB>
 __device__ __forceinline__ void multiply(Walk<VA, VB>& walk, Results& mine, TYPE* smem) {
   if constexpr (!ASYNC)
-    through_registers(walk, mine, smem);
+    through_registers<STAGES, BK, TILE, TILE_A>(walk, mine, smem);
   else if constexpr (STAGES >= 3)
-    pipeline(walk, mine, smem);
+    pipeline<STAGES, BK, TILE>(walk, mine, smem);
   else
-    double_buffer(walk, mine, smem);
+    double_buffer<BK, TILE>(walk, mine, smem);
 }
 
 #if STREAM_K
@@ -407,8 +306,8 @@ template <int V>
 __device__ __forceinline__ void persist(const Problem& p, int whole, int least, TYPE* W, TYPE* smem) {
   int* const flags = reinterpret_cast<int*>(W);
   TYPE* const parts = W + (gridDim.x * sizeof(int) + 255) / 256 * (256 / sizeof(TYPE));
-  const int steps = p.steps();
-  const Shares shares{(long long)(p.rows() * p.columns() - whole) * steps, steps, least};
+  const int rows = (p.M + BM - 1) / BM, columns = (p.N + BN - 1) / BN, steps = (p.K + BK - 1) / BK;
+  const Shares shares{(long long)(rows * columns - whole) * steps, steps, least};
   long long at = shares.begin(blockIdx.x);
   const long long end = shares.begin(blockIdx.x + 1);
   int tile = blockIdx.x;
@@ -423,7 +322,7 @@ __device__ __forceinline__ void persist(const Problem& p, int whole, int least, 
     } else {
       tile += gridDim.x;
     }
-    raster(now, p.rows(), p.columns(), p.group_m, row, column);
+    raster(now, rows, columns, p.group_m, row, column);
     __syncthreads();  // nobody reads the last tile's buffers any more
     auto walk = p.walk<V>(row * BM, column * BN, first * BK, min(p.K, last * BK));
     Results mine;

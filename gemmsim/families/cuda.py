@@ -5,8 +5,9 @@ Every CUDA family's kernel is `gemm` in kernels/<source>, with the arguments
     int M, int N, int K, const TYPE* A, const TYPE* B, OUT* C, TYPE alpha, TYPE beta, TYPE scale,
     const OUT* bias, const OUT* residual, then `Plan.scalars` as int, and the workspace if there is one
 
-and the macros of `common_macros`, then those of its family. C = steps(alpha A B + beta C), steps in their order: bias (a
-row of N), relu, gelu (tanh form), silu, residual (M x N), scale; then the cast to OUT.
+and the macros of `common_macros`, then those of its family. C = steps(alpha A B + beta C), steps in their order: bias
+(a row of N), relu, gelu (tanh form), silu, residual (M x N), scale; then the cast to OUT. Without the macro BETA beta
+is 0.
 """
 
 from __future__ import annotations
@@ -68,5 +69,5 @@ def plan_by_tile(m: int, n: int, bm: int, bn: int, threads: int) -> Plan:
 
 
 def tile_macros(form: Form, config: Mapping[str, int], names: Mapping[str, str]) -> dict[str, str]:
-    """The common macros and those of the parameters, parameter -> macro. Raises GemmsimError as `common_macros` does."""
+    """The common macros and those of the parameters, parameter -> macro. Raises as `common_macros` does."""
     return common_macros(form) | {macro: str(config[name]) for name, macro in names.items()}

@@ -1,4 +1,4 @@
-"""How a configuration of simt is compiled and launched: macros, grid, schedule, workspace. The kernel is kernels/simt.cu.
+"""How a configuration of simt is compiled and launched: macros, grid, schedule. The kernel is kernels/simt.cu.
 
 What compiles, as the kernel's static_asserts have it, for a configuration, a dtype and a layout:
 
@@ -37,7 +37,7 @@ REDUCE_THREADS, REDUCE_RESULTS = 256, 1024
 LEAST_STEPS = 2
 #: depth whose square root is the most blocks that share a tile: each adds a part to read, about 8 columns of K in time
 PART_DEPTH = 8
-#: the flags of stream-K take up a multiple of this; the kernel always has the workspace as an argument, of this at least
+#: the flags of stream-K take up a multiple of this; the workspace is an argument always, and of this at least
 FLAG_ALIGNMENT = 256
 
 Whole = TypeVar("Whole", int, npt.NDArray[np.int64])

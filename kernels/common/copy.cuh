@@ -17,7 +17,7 @@ struct Copy;
 // tile's side keeps what a warp stores at once in different banks (for 32 | SIDE and 8 elements along K).
 template <int V, int SIDE, int DEPTH, int THREADS>
 struct Copy<true, V, SIDE, DEPTH, THREADS> {
-  static constexpr int PITCH = SIDE + WIDEST<TYPE>;
+  static constexpr int WIDTH = V, PITCH = SIDE + WIDEST<TYPE>;
   static constexpr int ACROSS = V == 1 && DEPTH % 16 == 0 ? 16 : DEPTH / V, DOWN = THREADS / ACROSS;
   static constexpr int COUNT = (SIDE + DOWN - 1) / DOWN, REPEATS = DEPTH / (ACROSS * V), COPIES = COUNT * REPEATS;
   static_assert(THREADS % ACROSS == 0, "bk is too deep for so few threads");
@@ -49,7 +49,7 @@ struct Copy<true, V, SIDE, DEPTH, THREADS> {
 // Row by row, each k a row.
 template <int V, int SIDE, int DEPTH, int THREADS>
 struct Copy<false, V, SIDE, DEPTH, THREADS> {
-  static constexpr int PITCH = SIDE;
+  static constexpr int WIDTH = V, PITCH = SIDE;
   static constexpr int ACROSS = SIDE / V, TOTAL = DEPTH * ACROSS, COPIES = (TOTAL + THREADS - 1) / THREADS;
   static constexpr bool EVEN = THREADS % ACROSS == 0;  // a thread's copies lie in one column
   int row0, column0;
