@@ -130,6 +130,11 @@ def check_file(path: Path) -> str:
     return f"{gpu.product} ({gpu.arch.name}), {len(figures)} figures"
 
 
+def load_arch(path: Path) -> Arch:
+    """An architecture by its file. Raises GemmsimError as `load_gpu` does."""
+    return _load_arch(path, _stamp(path))[0]
+
+
 #: figures that a MIG slice does not have
 _OF_THE_WHOLE = ("datasheet_flops.", "cluster_", "mig_")
 

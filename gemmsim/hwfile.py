@@ -30,11 +30,12 @@ _WRONG_UNITS: Mapping[str, Mapping[str, float]] = {
 
 
 class HardwareFileError(GemmsimError):
-    """A wrong hardware file: `mistakes` holds all of them, the message the first few."""
+    """A wrong hardware file: `mistakes` holds all of them, `why` the first few, the message path and why."""
 
     def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
         more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
-        super().__init__(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more)
+        self.why = "; ".join(mistakes[:_SHOWN]) + more
+        super().__init__(f"{path}: {self.why}")
         self.mistakes = tuple(mistakes)
 
 
@@ -227,11 +228,11 @@ def _number_expected(found: object, quantity: Quantity) -> str:
     if isinstance(found, str):
         return f"expected a number, not text{_retype(found)}"
     what = "a whole number" if quantity.whole else "a number"
-    bounds = f"{_digits(quantity.low)} to {_digits(quantity.high)} {quantity.unit}".rstrip()
+    bounds = f"{yaml_number(quantity.low)} to {yaml_number(quantity.high)} {quantity.unit}".rstrip()
     return f"expected {what} from {bounds}{_wrong_unit(found, quantity)}"
 
 
-def _digits(number: float) -> str:
+def yaml_number(number: float) -> str:
     """A number as one writes it in YAML, which takes an exponent for one only after a dot, and with its sign."""
     if abs(number) < 1e9 and number == round(number) and (number % 1e6 or not number):
         return str(round(number))
@@ -247,7 +248,7 @@ def _retype(text: str) -> str:
     if not abs(number) < float("inf"):
         return ""
     why = "YAML takes an exponent without dot or sign as text" if "e" in text.lower() else "without quotes"
-    return f" ({why}: write {_digits(number)})"
+    return f" ({why}: write {yaml_number(number)})"
 
 
 def _wrong_unit(found: object, quantity: Quantity) -> str:
@@ -255,7 +256,7 @@ def _wrong_unit(found: object, quantity: Quantity) -> str:
         return ""
     for prefixed, factor in _WRONG_UNITS.get(quantity.unit, {}).items():
         if quantity.low <= found * factor <= quantity.high:
-            return f" (is it in {prefixed}? then write {_digits(found * factor)})"
+            return f" (is it in {prefixed}? then write {yaml_number(found * factor)})"
     return ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -11,3 +13,17 @@ def data_folder(name: str) -> Path:
     """Folder of shipped files: name is 'hwspecs', 'kernels' or 'studies'."""
     packed = _PACKAGE / "_data" / name
     return packed if packed.is_dir() else _PACKAGE.parent / name
+
+
+def cache_folder() -> Path:
+    """Folder of what can be made again: $GEMMSIM_CACHE, else `gemmsim` in the platform's folder for caches."""
+    given = os.environ.get("GEMMSIM_CACHE")
+    if given:
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "gemmsim"

@@ -9,8 +9,9 @@
 //   TM, TN      thread tile, in groups of neighbours (16 bytes) that lie as many x lanes apart: LDS.128 meets no bank conflict
 //   STAGES      buffers: 1 (load, barrier, store, barrier), 2 (double buffer), 3 and more (pipeline)
 //   ASYNC       1 (default): cp.async, 2 stages or more; 0: through registers, 1 or 2 stages
-//   VEC         elements of a global load, 1, 2 or 4 (default; fp64: 2 at most); falls back to 1 where a stride or an address
-//               forbids it
+//   VEC         elements of a global load, 1, 2 or 4 (default; fp64: 2 at most)
+//   FALLBACK    1 (default): falls back to VEC 1 by itself where a stride or an address forbids VEC. 0: the caller chose VEC for
+//               its strides (see simt_launch.fitted); half the code, and often fewer registers
 //   BLOCKS      blocks an SM that the compiler leaves registers for (default 1); or REGS, the cap on registers a thread
 //   ORDER       how a thread's products are written down: 0 row by row, 1 column by column (default)
 //   STREAM_K    1: a persistent grid shares out k-steps evenly; 0 (default): a block computes one tile, or one slice of one
@@ -62,6 +63,9 @@
 #ifndef ORDER
 #define ORDER 1
 #endif
+#ifndef FALLBACK
+#define FALLBACK 1
+#endif
 #ifndef STREAM_K
 #define STREAM_K 0
 #endif
@@ -78,15 +82,16 @@ constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp along rows, along 
 constexpr int WARPS_N = BN / WN, T = BM / WM * WARPS_N * LANES;
 // A thread's rows and columns come in groups of neighbours that one load reads; groups of one thread lie GM * LM rows or
 // GN * LN columns apart, so that the lanes of a load read neighbouring words.
-template <int RESULTS>
-constexpr int GROUP = RESULTS % WIDEST<TYPE> == 0 ? WIDEST<TYPE> : RESULTS % 2 == 0 ? 2 : 1;
-constexpr int GM = GROUP<TM>, GN = GROUP<TN>;
+constexpr int group_of(int results) {
+  return results % WIDEST<TYPE> == 0 ? WIDEST<TYPE> : results % 2 == 0 ? 2 : 1;
+}
+constexpr int GM = group_of(TM), GN = group_of(TN);
 template <int V>
 using CopyOfA = Copy<!A_TRANSPOSED, V, BM, BK, T>;
 template <int V>
 using CopyOfB = Copy<B_TRANSPOSED, V, BN, BK, T>;
 constexpr int PITCH_A = CopyOfA<1>::PITCH, PITCH_B = CopyOfB<1>::PITCH;
-constexpr int TILE_A = BK * PITCH_A, TILE = TILE_A + BK * PITCH_B;
+constexpr int END_A = BK * PITCH_A, TILE = END_A + BK * PITCH_B;
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles fill the block tile");
 static_assert(WM % TM == 0 && WN % TN == 0 && LM * LN == LANES, "thread tiles of 32 lanes fill the warp tile");
@@ -114,7 +119,7 @@ struct Results {
 #pragma unroll
     for (int i = 0; i < TM; i += GM) read<GM>(to_a + i, tile + k * PITCH_A + row_of(i));
 #pragma unroll
-    for (int j = 0; j < TN; j += GN) read<GN>(to_b + j, tile + TILE_A + k * PITCH_B + column_of(j));
+    for (int j = 0; j < TN; j += GN) read<GN>(to_b + j, tile + END_A + k * PITCH_B + column_of(j));
   }
   __device__ __forceinline__ void start(const TYPE* tile) { fetch(a, b, tile, 0); }
   __device__ __forceinline__ void ahead(const TYPE* tile, int k) { fetch(next_a, next_b, tile, k); }
@@ -143,7 +148,7 @@ struct Results {
   }
   // Calls f(i, j, place in the block tile) for each group of GN neighbours.
   template <typename F>
-  [[maybe_unused]] __device__ __forceinline__ void each_group(F f) {
+  __device__ __forceinline__ void each_group(F f) {
 #pragma unroll
     for (int i = 0; i < TM; ++i)
 #pragma unroll
@@ -156,6 +161,7 @@ template <int VA, int VB>
 struct Walk {
   using CopyA = CopyOfA<VA>;
   using CopyB = CopyOfB<VB>;
+  static constexpr int TILE_A = END_A;
   const TYPE *A, *B;
   CopyA from_a;
   CopyB from_b;
@@ -171,12 +177,12 @@ struct Walk {
   }
   __device__ __forceinline__ void copy_first(TYPE* tile) {
     from_a.each(tile, A, [&](int, TYPE* to, const TYPE* at, int k) { copy_async<VA>(to, k < left ? at : A, k < left); });
-    from_b.each(tile + TILE_A, B, [&](int, TYPE* to, const TYPE* at, int k) { copy_async<VB>(to, k < left ? at : B, k < left); });
+    from_b.each(tile + END_A, B, [&](int, TYPE* to, const TYPE* at, int k) { copy_async<VB>(to, k < left ? at : B, k < left); });
     advance(left);
   }
   __device__ __forceinline__ void copy(TYPE* tile) {
     from_a.each(tile, A, [&](int, TYPE* to, const TYPE* at, int) { copy_async<VA>(to, at); });
-    from_b.each(tile + TILE_A, B, [&](int, TYPE* to, const TYPE* at, int) { copy_async<VB>(to, at); });
+    from_b.each(tile + END_A, B, [&](int, TYPE* to, const TYPE* at, int) { copy_async<VB>(to, at); });
     advance(BK);
   }
 };
@@ -240,6 +246,9 @@ struct Problem {
   Epilogue epilogue;
   int group_m;
 
+  __device__ __forceinline__ int rows() const { return (M + BM - 1) / BM; }
+  __device__ __forceinline__ int columns() const { return (N + BN - 1) / BN; }
+  __device__ __forceinline__ int steps() const { return (K + BK - 1) / BK; }
   // Asynchronous copies of what is scattered go element by element.
   template <int V>
   using WalkBy = Walk<ASYNC && !A_TRANSPOSED ? 1 : V, ASYNC && B_TRANSPOSED ? 1 : V>;
@@ -253,7 +262,7 @@ struct Problem {
 template <int VA, int VB>
 __device__ __forceinline__ void multiply(Walk<VA, VB>& walk, Results& mine, TYPE* smem) {
   if constexpr (!ASYNC)
-    through_registers<STAGES, BK, TILE, TILE_A>(walk, mine, smem);
+    through_registers<STAGES, BK, TILE>(walk, mine, smem);
   else if constexpr (STAGES >= 3)
     pipeline<STAGES, BK, TILE>(walk, mine, smem);
   else
@@ -306,8 +315,8 @@ template <int V>
 __device__ __forceinline__ void persist(const Problem& p, int whole, int least, TYPE* W, TYPE* smem) {
   int* const flags = reinterpret_cast<int*>(W);
   TYPE* const parts = W + (gridDim.x * sizeof(int) + 255) / 256 * (256 / sizeof(TYPE));
-  const int rows = (p.M + BM - 1) / BM, columns = (p.N + BN - 1) / BN, steps = (p.K + BK - 1) / BK;
-  const Shares shares{(long long)(rows * columns - whole) * steps, steps, least};
+  const int steps = p.steps();
+  const Shares shares{(long long)(p.rows() * p.columns() - whole) * steps, steps, least};
   long long at = shares.begin(blockIdx.x);
   const long long end = shares.begin(blockIdx.x + 1);
   int tile = blockIdx.x;
@@ -322,7 +331,7 @@ __device__ __forceinline__ void persist(const Problem& p, int whole, int least, 
     } else {
       tile += gridDim.x;
     }
-    raster(now, rows, columns, p.group_m, row, column);
+    raster(now, p.rows(), p.columns(), p.group_m, row, column);
     __syncthreads();  // nobody reads the last tile's buffers any more
     auto walk = p.walk<V>(row * BM, column * BN, first * BK, min(p.K, last * BK));
     Results mine;
@@ -379,8 +388,9 @@ gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B
   raster(tile, rows, columns, group_m, row, column);
 #endif
   TYPE* const smem = reinterpret_cast<TYPE*>(smem_bytes);
-  if (V == 1 || ((A_TRANSPOSED ? M : K) % V == 0 && (B_TRANSPOSED ? K : N) % V == 0 && aligned(A, V) && aligned(B, V) &&
-                 p.epilogue.aligned_to(V, N)))
+  if (!FALLBACK || V == 1 ||
+      ((A_TRANSPOSED ? M : K) % V == 0 && (B_TRANSPOSED ? K : N) % V == 0 && aligned(A, V) && aligned(B, V) &&
+       p.epilogue.aligned_to(V, N)))
 #if STREAM_K
     persist<V>(p, whole, slices, W, smem);
   else

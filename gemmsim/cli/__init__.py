@@ -19,8 +19,14 @@ VERBS = {
     "explain": "Where the time goes, what bounds it, and the one change that helps most.",
     "occupancy": "Blocks per SM from threads, registers and shared memory.",
     "specs": "The GPUs gemmsim knows, and a check of your own file.",
+    "compile": "Configurations to cubins: registers, spills, shared memory, warnings. No GPU is needed.",
     "validate": "Predicted against measured rows.",
     "calibrate": "Measured rows -> the coefficients of a family on a GPU.",
+    "probe": "Measure a GPU and write its hardware file.",
+    "counters": "Nsight Compute's counters of a CSV of configurations.",
+    "measure": "Rows timed and checked on the GPU of this machine.",
+    "rows": "The rows measured so far: list, export, import, merge.",
+    "doctor": "What measuring needs, what is missing, and how to install it.",
     "study": "Run a study: question, workload, GPUs -> picks and a page.",
 }
 

@@ -34,7 +34,7 @@ from gemmsim.rows import Column, Index, Table, out_names
 #: columns of a batch that override the options of the same name
 OVERRIDES = ("gpu", "family", "dtype", "l2")
 #: further columns that say what is multiplied; an empty cell takes the option
-FORM = ("dtype_b", "layout", "batch", "beta", "epilogue")
+FORM = ("dtype_b", "dtype_c", "layout", "batch", "beta", "epilogue")
 SIZES = ("m", "n", "k")
 _NUMBERS = ("waves", "dram_read_bytes", "dram_write_bytes", "l2_read_bytes")
 
@@ -78,6 +78,19 @@ class _Results:
             self.numbers.setdefault(name, np.empty(self.rows, values.dtype))[where] = values
 
 
+@dataclass(frozen=True)
+class Group:
+    """Rows of a batch that share GPU, family, form and L2 condition. where: their positions, None: all; first: one."""
+
+    where: Index | None
+    first: int
+    family: str
+    form: Form
+    gpu: Gpu
+    l2: str
+    config: Mapping[str, object]
+
+
 def result_names(terms: bool = True) -> list[str]:
     """Columns of a prediction in a CSV, in their order."""
     names = ["feasible", "reason", "time_s", "tflops", "bound_by", "blocks_per_sm", "limited_by", *_NUMBERS]
@@ -87,18 +100,23 @@ def result_names(terms: bool = True) -> list[str]:
 
 def predict_table(table: Table, options: Options) -> dict[str, Column]:
     """Every input column as it was, then the predictions. Raises GemmsimError for a malformed cell or column."""
-    sources = _sources(table)
-    sizes = {name: _column(table, sources, name, None) for name in SIZES}
+    sizes = dimensions_of(table)
     results = _Results(len(table))
-    for where in _groups(table):
-        _put(results, where, _group(table, sources, sizes, where, options))
+    for group in groups(table, options):
+        _put(results, group.where, _predicted(table, sizes, group, options))
     names = result_names(options.terms)
     answers: dict[str, Column] = {n: results.text[n] if n in results.text else results.numbers[n] for n in names}
     given = out_names(table.columns, names)
     return {given[name]: cells for name, cells in table.columns.items()} | answers
 
 
-def _sources(table: Table) -> dict[str, str]:
+def dimensions_of(table: Table, least: Sequence[str] = SIZES) -> dict[str, IntArray]:
+    """The columns m, n and k under whichever name; without one that is not in `least` if there is none."""
+    sources = sources_of(table)
+    return {name: column_of(table, sources, name, None) for name in SIZES if name in least or name in sources}
+
+
+def sources_of(table: Table) -> dict[str, str]:
     """Parameter or size -> the column it stands in, whose name may be Triton's or CUTLASS'."""
     found: dict[str, str] = {}
     for column in table.columns:
@@ -106,7 +124,8 @@ def _sources(table: Table) -> dict[str, str]:
     return found | {column: column for column in table.columns}
 
 
-def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1) -> IntArray:
+def column_of(table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1) -> IntArray:
+    """A column of whole numbers from low, under whichever name it stands. Raises GemmsimError if there is none."""
     if name not in sources:
         needed = ", ".join((*SIZES, *TILE))
         found = ", ".join(table.columns)
@@ -115,7 +134,7 @@ def _column(table: Table, sources: Mapping[str, str], name: str, where: Index | 
     return table.whole(sources[name], where, low=low)
 
 
-def _groups(table: Table) -> Iterator[Index | None]:
+def row_groups(table: Table) -> Iterator[Index | None]:
     """Positions of the rows that share GPU, family, dtype and L2; None: all of them."""
     columns = [table.columns[c] for c in (*OVERRIDES, *FORM) if c in table]
     if not columns or all(len(set(c)) == 1 for c in columns):
@@ -128,35 +147,43 @@ def _groups(table: Table) -> Iterator[Index | None]:
         yield np.asarray(rows, np.intp)
 
 
-def _group(
-    table: Table, sources: Mapping[str, str], sizes: Mapping[str, IntArray], where: Index | None, options: Options
-) -> Prediction:
+def groups(table: Table, options: Options) -> Iterator[Group]:
+    """The rows by what they share, with their configurations. Raises GemmsimError for a malformed cell or column."""
+    sources = sources_of(table)
+    for where in row_groups(table):
+        yield _group(table, sources, where, options)
+
+
+def _group(table: Table, sources: Mapping[str, str], where: Index | None, options: Options) -> Group:
     first = 0 if where is None else int(where[0])
-    said, places = _said(table, first, options)
+    said, places = said_at(table, first, options)
     family, dtype = family_and_dtype(
         said["family"], said["dtype"], family_at=places["family"], dtype_at=places["dtype"]
     )
     chip = _chip(said["gpu"], dtype, places)
     l2 = DEFAULT_L2 if said["l2"] is None else l2_condition(said["l2"], where=places["l2"])
     config: dict[str, object] = {
-        p.name: _column(table, sources, p.name, where, families.least(p))
+        p.name: column_of(table, sources, p.name, where, families.least(p))
         for p in families.family(family).PARAMETERS
         if p.name in sources or p.name in TILE
     }
-    m, n, k = (x if where is None else x[where] for x in sizes.values())
-    facts = table.facts(where, config) if options.facts else None
-    form = _form(table, first, options.shape, dtype)
-    with _placed(table, first):
+    return Group(where, first, family, form_at(table, first, options.shape, dtype), chip, l2, config)
+
+
+def _predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
+    m, n, k = (x if group.where is None else x[group.where] for x in sizes.values())
+    facts = table.facts(group.where, group.config) if options.facts else None
+    with placed(table, group.first):
         found = predict(
-            m, n, k, gpu=chip, dtype=form, family=family, config=config, facts=facts, l2=l2, without=options.without,
-            calibrated=options.calibration, num_sms=options.num_sms, terms=True,
+            m, n, k, gpu=group.gpu, dtype=group.form, family=group.family, config=group.config, facts=facts,
+            l2=group.l2, without=options.without, calibrated=options.calibration, num_sms=options.num_sms, terms=True,
         )  # fmt: skip
         check_time(found.time_s, options.without)
         return found
 
 
 @contextlib.contextmanager
-def _placed(table: Table, row: int) -> Iterator[None]:
+def placed(table: Table, row: int) -> Iterator[None]:
     """Errors name the row, where its columns say what is multiplied and on which GPU."""
     try:
         yield
@@ -165,13 +192,14 @@ def _placed(table: Table, row: int) -> Iterator[None]:
         raise GemmsimError(f"{table.place(row) if by_row else table.path}: {error}") from None
 
 
-def _form(table: Table, row: int, shape: Form, dtype: str) -> Form:
+def form_at(table: Table, row: int, shape: Form, dtype: str) -> Form:
     """The Form of a row: its cells where filled, else the options."""
     cells = {name: table.columns[name][row].strip() for name in FORM if name in table}
     given = {name: (cell, table.place(row, name)) for name, cell in cells.items() if cell}
     changes: dict[str, Any] = {"dtype": dtype}
-    if "dtype_b" in given:
-        changes["dtype_b"] = said_dtype(*given["dtype_b"])
+    for name in ("dtype_b", "dtype_c"):
+        if name in given:
+            changes[name] = said_dtype(*given[name])
     if "layout" in given:
         changes["layout"] = said_layout(*given["layout"])
     if "epilogue" in given:
@@ -182,7 +210,7 @@ def _form(table: Table, row: int, shape: Form, dtype: str) -> Form:
     return replace(shape, **changes)
 
 
-def _said(table: Table, row: int, options: Options) -> tuple[dict[str, str | None], dict[str, str]]:
+def said_at(table: Table, row: int, options: Options) -> tuple[dict[str, str | None], dict[str, str]]:
     """GPU, family, dtype and L2 of a row and where each was said: a filled cell goes before the option."""
     said: dict[str, str | None] = {}
     places: dict[str, str] = {}

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from gemmsim.cli.tables import FORMATS, Column, emit, send
+from gemmsim.cli.tables import FORMATS, Column, emit, progress, send
 from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
@@ -76,18 +74,8 @@ def _run(study: Study) -> Outcome:
     from gemmsim.study import run as run_study
     from gemmsim.study import steps
 
-    with _progress(steps(study)) as update:
+    with progress(steps(study), "Predicting") as update:
         return run_study(study, update)
-
-
-@contextlib.contextmanager
-def _progress(length: int) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr where a person looks at it."""
-    if not sys.stderr.isatty():
-        yield lambda step: None
-        return
-    with click.progressbar(length=length, label="Predicting", file=sys.stderr) as bar:
-        yield bar.update
 
 
 def _tables(outcome: Outcome) -> dict[str, Table]:

@@ -6,10 +6,11 @@ turns it into what people read: TFLOP/s, GB/s (base 10), MiB, us below 1 ms.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -60,6 +61,16 @@ def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | No
     if out is not None:
         check_out(out)
     return out
+
+
+@contextlib.contextmanager
+def progress(length: int, label: str) -> Iterator[Callable[[int], object]]:
+    """A bar on stderr where a person looks at it; gives the function that is told of each step done."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
 
 
 def emit(

@@ -13,7 +13,7 @@ from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families.refuse import Refusals
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
-from gemmsim.problem import FloatArray, Gemm
+from gemmsim.problem import FloatArray, Form, Gemm
 
 FAMILIES = ("triton", "simt", "register_tile", "smem_tile", "naive")
 
@@ -105,6 +105,12 @@ def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:
     columns = {p.name: _whole(p, values.get(p.name, p.default)) for p in parameters}
     rows = max(rows, *(len(c) for c in columns.values()))
     return Config(name, {k: np.broadcast_to(v, rows) if len(v) == 1 else v for k, v in columns.items()})
+
+
+def fitted(name: str, m: int, n: int, k: int, config: Mapping[str, int], form: Form) -> dict[str, int]:
+    """The configuration that is compiled for a problem: itself, unless the family adapts it to the sizes."""
+    adapt = getattr(family(name), "fitted", None)
+    return dict(adapt(m, n, k, config, form) if adapt else config)
 
 
 def space(name: str) -> Config:

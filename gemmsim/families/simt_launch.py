@@ -47,7 +47,30 @@ def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
     """What the kernel is compiled with. Raises GemmsimError for a type without a kernel."""
     own = {macro: str(config[name]) for name, macro in MACROS.items()}
     limit = {"REGS": str(config["regs"])} if config["regs"] else {"BLOCKS": str(config["blocks"])}
-    return common_macros(form) | own | limit
+    return common_macros(form) | own | limit | {"FALLBACK": "0"}
+
+
+def fitted(m: int, n: int, k: int, config: Mapping[str, int], form: Form) -> dict[str, int]:
+    """The configuration with the widest `vec`, up to its own, that the strides allow: what is compiled for a problem."""
+    sizes = {name: np.full(1, size, np.int64) for name, size in (("m", m), ("n", n), ("k", k))}
+    columns = {name: np.full(1, config[name], np.int64) for name in ("vec", "async_copy")}
+    return {**config, "vec": int(fitted_vec(**sizes, config=columns, form=form)[0])}
+
+
+def fitted_vec(
+    m: npt.NDArray[np.int64], n: npt.NDArray[np.int64], k: npt.NDArray[np.int64],
+    config: Mapping[str, npt.NDArray[np.int64]], form: Form,
+) -> npt.NDArray[np.int64]:  # fmt: skip
+    """Elements of a global load: `vec`, 16 bytes at most, halved until N and the strides of A and B are multiples of it.
+
+    What runs on along K and is copied asynchronously goes element by element anyway, and has no say.
+    """
+    vec = np.minimum(config["vec"], 16 // DTYPE_BYTES[form.dtype])
+    alone = config["async_copy"] == 1
+    a = np.where(alone, 0, k) if form.layout[0] == "N" else m
+    b = np.where(alone, 0, k) if form.layout[1] == "T" else n
+    common = np.gcd(np.gcd(a, b), n)
+    return np.asarray(np.minimum(vec, common & -common))
 
 
 def dynamic_smem_bytes(config: Mapping[str, Whole], form: Form) -> Whole:

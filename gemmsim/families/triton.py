@@ -1,6 +1,6 @@
 """Triton's plain `tl.dot` GEMM: pointers and masks, cp.async pipelining, grouped raster, fp32 accumulation.
 
-The kernel is that of Triton's matmul tutorial, masked along K, rows wrapped (studies/h200/triton_bf16_kernel.py).
+The kernel is that of Triton's matmul tutorial, masked along K, rows wrapped (kernels/triton_gemm.py).
 On sm_90 a tile of 64 rows or more with whole warp groups uses wgmma, every other one mma.sync.
 """
 

@@ -1,5 +1,10 @@
+<<<<<<< HEAD
 // How tiles pass through buffers in shared memory while they are multiplied. BUFFERS of SIZE elements, A's SIZE_A first; DEPTH:
 // columns of K in a tile. A walk (W) brings tiles in order: copy_first(tile) and copy(tile) in the background, `tiles` of them, `left` columns in
+=======
+// How tiles pass through buffers in shared memory while they are multiplied. BUFFERS of SIZE elements; DEPTH: columns of K in a
+// tile. A walk (W) brings tiles in order: copy_first(tile) and copy(tile) in the background, `tiles` of them, `left` columns in
+>>>>>>> 63d1929
 // the first; results (R) multiply: start(tile) reads the first column, ahead(tile, k) another, multiply() takes what was read
 // before the last ahead().
 #pragma once
@@ -71,7 +76,11 @@ __device__ __forceinline__ void double_buffer(W& walk, R& mine, TYPE* smem) {
 
 // Through registers: the next tile is loaded while this one is multiplied, and stored to the other buffer, or, if there is
 // only one, to the same after a barrier.
+<<<<<<< HEAD
 template <int BUFFERS, int DEPTH, int SIZE, int SIZE_A, typename W, typename R>
+=======
+template <int BUFFERS, int DEPTH, int SIZE, typename W, typename R>
+>>>>>>> 63d1929
 __device__ __forceinline__ void through_registers(W& walk, R& mine, TYPE* smem) {
   constexpr int VA = W::CopyA::WIDTH, VB = W::CopyB::WIDTH;
   TYPE ra[W::CopyA::COPIES][VA], rb[W::CopyB::COPIES][VB];
@@ -90,7 +99,11 @@ __device__ __forceinline__ void through_registers(W& walk, R& mine, TYPE* smem) 
   };
   auto store = [&](TYPE* tile) {
     walk.from_a.each(tile, nullptr, [&](int i, TYPE* to, const TYPE*, int) { W::CopyA::put(to, ra[i]); });
+<<<<<<< HEAD
     walk.from_b.each(tile + SIZE_A, nullptr, [&](int i, TYPE* to, const TYPE*, int) { W::CopyB::put(to, rb[i]); });
+=======
+    walk.from_b.each(tile + W::TILE_A, nullptr, [&](int i, TYPE* to, const TYPE*, int) { W::CopyB::put(to, rb[i]); });
+>>>>>>> 63d1929
   };
   load(walk.left);
   store(smem);

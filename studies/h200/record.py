@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+KERNELS = HERE.parent.parent / "kernels"
 FLUSH_BYTES = 256 << 20
 TRITON = ("bm", "bn", "bk", "num_warps", "num_stages", "group_m")
 
@@ -62,8 +63,8 @@ def _types(dtype: str) -> tuple[object, object]:
 
 
 def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int], str]) -> str:
-    sys.path.insert(0, str(HERE))
-    from triton_bf16_kernel import mm
+    sys.path.insert(0, str(KERNELS))
+    from triton_gemm import mm
 
     (bm, bn, bk, warps, stages, group), (m, n, k), dtype = key
     t, out = _types(dtype)
@@ -79,7 +80,7 @@ def _compile_triton(key: tuple[tuple[int, ...], tuple[int, int, int], str]) -> s
 def _compile_cuda(family: str, key: tuple[int, ...]) -> None:
     chosen = dict(zip(CUDA[family].parameters, key, strict=True))
     macros = [f"-D{macro}={chosen[name]}" for macro, name in CUDA[family].macros.items()]
-    source = HERE.parent.parent / "kernels" / f"{family}.cu"
+    source = KERNELS / f"{family}.cu"
     subprocess.run(["nvcc", "-arch=sm_90", "-cubin", *macros, "-o", _cubin(family, key), str(source)], check=True)
 
 
@@ -117,7 +118,7 @@ class Timer:
 
 
 def _triton_launcher(row: dict[str, str], data: tuple) -> tuple[object, dict[str, int]]:
-    from triton_bf16_kernel import mm
+    from triton_gemm import mm
 
     a, b, c = data
     m, n, k = (int(row[d]) for d in "mnk")
@@ -167,7 +168,7 @@ def main() -> None:
             print("compiled", len(failed), "failed", sum(map(bool, failed)), flush=True)
         else:
             list(pool.map(partial(_compile_cuda, family), keys))
-    sys.path.insert(0, str(HERE))
+    sys.path.insert(0, str(KERNELS))
     _time(rows, family, dtype)
 
 

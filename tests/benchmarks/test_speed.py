@@ -14,6 +14,8 @@ import pytest
 
 from gemmsim import families, predict, rank
 from gemmsim.cli import main
+from gemmsim.hardware import load_gpu
+from gemmsim.problem import Form, gemm
 
 ROWS = 200_000
 
@@ -87,3 +89,37 @@ def _run(command: list[str], folder: Path) -> None:
         "from gemmsim.cli import main; main(sys.argv[1:])"
     )
     subprocess.run([sys.executable, "-c", code, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_compile_rate_with_a_cold_cache(benchmark: Any, tmp_path: Path) -> None:
+    """At least 4 kernels/s on two cores: configurations of every CUDA family, simt's among them, start-up included."""
+    pytest.importorskip("cuda.core")
+    from gemmsim.bench.compile import Request, cores
+
+    requests = [
+        Request(name, Form("fp32"), tuple(row.items()), "sm_90a")
+        for name in families.FAMILIES
+        if name != "triton"
+        for row in feasible(name, 24)
+    ]
+    turn = iter(range(1000))
+    benchmark.pedantic(_compile, setup=lambda: ((requests, tmp_path / str(next(turn))), {}), rounds=2)
+    rate = len(requests) / benchmark.stats["min"]
+    benchmark.extra_info["kernels_per_s"] = round(rate, 2)
+    assert rate >= 4 * min(1, cores() / 2)
+
+
+def feasible(family: str, rows: int) -> list[dict[str, int]]:
+    """Configurations of a family's space that may run on an H200, drawn uniformly, the same each time."""
+    module, space, arch = families.family(family), families.space(family), load_gpu("h200_sxm").arch
+    problem = gemm(np.full(len(space), 4096), 4096, 4096, "fp32")
+    may = module.refusals(problem, space, module.launch(problem, space, arch), arch).feasible
+    drawn = np.random.default_rng(0).choice(np.flatnonzero(may), min(rows, int(may.sum())), replace=False)
+    return [space.row(int(i)) for i in drawn]
+
+
+def _compile(requests: list[Any], cache: Path) -> None:
+    from gemmsim.bench.compile import compile_all
+
+    found = [result.status for _, result in compile_all(requests, cache=cache)]
+    assert found == ["ok"] * len(requests)

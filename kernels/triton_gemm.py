@@ -1,4 +1,4 @@
-"""The kernel behind triton_bf16*.csv.gz: C = A @ B, bf16 in and out, fp32 accumulate, row-major, GROUP_M raster."""
+"""The kernel behind studies/h200/triton_*.csv.gz: C = A @ B, fp32 accumulate, row-major, GROUP_M raster."""
 
 import triton
 import triton.language as tl

@@ -1,0 +1,60 @@
+"""Configurations that cannot launch, found before anything is compiled: the families' own rules on the GPU's limits."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gemmsim import families
+from gemmsim.bench.task import CUBLAS, Ask
+from gemmsim.errors import GemmsimError
+from gemmsim.hardware import Gpu
+from gemmsim.problem import Form, gemm
+
+
+def refused(asks: Sequence[Ask], gpu: Gpu) -> list[str]:
+    """Why each ask cannot run on the GPU: code, number, limit; empty where it may."""
+    groups: dict[tuple[str, Form], list[int]] = {}
+    for i, ask in enumerate(asks):
+        groups.setdefault((ask.family, ask.form), []).append(i)
+    reasons = [""] * len(asks)
+    for (family, form), where in groups.items():
+        for i, reason in zip(where, _group(family, form, [asks[i] for i in where], gpu), strict=True):
+            reasons[i] = reason
+    return reasons
+
+
+def _group(family: str, form: Form, asks: Sequence[Ask], gpu: Gpu) -> Sequence[str]:
+    """Reasons of asks that share family and Form."""
+    if form.dtype not in gpu.arch.fma_per_clk_per_sm:
+        return [f"dtype: GPU {gpu.name} has no {form.dtype} path"] * len(asks)
+    if family == CUBLAS:
+        return [""] * len(asks)
+    problem = gemm([a.m for a in asks], [a.n for a in asks], [a.k for a in asks], form)
+    try:
+        families.check(family, problem)
+        _check_kernel(family, form, asks[0])
+    except GemmsimError as error:
+        return [f"kernel: {error}"] * len(asks)
+    names = [name for name, _ in asks[0].config]
+    values: dict[str, Any] = {p: np.asarray([dict(a.config)[p] for a in asks], np.int64) for p in names}
+    config = families.config(family, values, len(asks))
+    module = families.family(family)
+    launch = module.launch(problem, config, gpu.arch)
+    return module.refusals(problem, config, launch, gpu.arch).reasons()
+
+
+def _check_kernel(family: str, form: Form, ask: Ask) -> None:
+    """Raise GemmsimError for a Form that the family has no source for, though its model may do it."""
+    if family == "triton":
+        from gemmsim.bench.triton_compile import check_form
+
+        check_form(form)
+        return
+    module: Any = importlib.import_module(f"gemmsim.families.{family}")
+    if not hasattr(module, "macros"):
+        raise GemmsimError(f"family {family} has no kernel that can be launched")
+    module.macros(form, dict(ask.config))

@@ -1,0 +1,187 @@
+"""`gemmsim doctor`: what measuring needs, what is there, and how to install what is not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gemmsim.cli.tables import FORMATS, Column, emit
+from gemmsim.errors import GemmsimError
+
+COLUMNS = (Column("what"), Column("state"), Column("found"), Column("install"))
+OK, MISSING, OPTIONAL = "ok", "missing", "missing, optional"
+EXTRA = "pip install 'gemmsim[cuda13]' (CUDA 13) or 'gemmsim[cuda12]'"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is there or not: state is OK, MISSING (measuring does not work without) or OPTIONAL."""
+
+    what: str
+    state: str
+    found: str
+    install: str = ""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--device", type=click.IntRange(0, 1023), default=0, show_default=True, help="Which of the GPUs.")
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.pass_context
+def command(ctx: click.Context, device: int, format: str) -> int:
+    """Say what `gemmsim measure` needs and what of it is here. Exit code 0: measuring would work, 2: it would not."""
+    found = list(findings(device))
+    rows: list[Mapping[str, Any]] = [vars(f) for f in found]
+    emit(rows, COLUMNS, format, None)
+    missing = [f.what for f in found if f.state == MISSING]
+    if format == "table":
+        click.echo(f"\nMeasuring would not work: {', '.join(missing)} missing." if missing else "\nMeasuring works.")
+    return 2 if missing else 0
+
+
+def findings(device: int) -> Iterator[Finding]:
+    """Every check in turn; none raises."""
+    for name, needed_for, needed in _PACKAGES:
+        yield _package(name, needed_for, needed)
+    yield _said("NVRTC", _nvrtc, EXTRA)
+    gpu = _said("GPU", lambda: _gpu(device), "a GPU of NVIDIA's and its driver; " + EXTRA)
+    yield gpu
+    if gpu.state == OK:
+        yield _said("hardware file", lambda: _hardware(device), "gemmsim probe, or --gpu NAME")
+        yield _said("NVML", lambda: _nvml(device), "NVIDIA's driver; " + EXTRA)
+        yield _said("a kernel", lambda: _runs(device), EXTRA)
+    for tool, use, install in _TOOLS:
+        path = _tool(tool)
+        yield Finding(f"{tool} ({use})", OK if path else OPTIONAL, path or "-", "" if path else install)
+    yield _said("store", _store, "GEMMSIM_STORE: a file in a folder that can be written")
+    yield _said("cache", _cache, "GEMMSIM_CACHE: a folder that can be written")
+
+
+#: distribution, what it is for, whether measuring needs it
+_PACKAGES = (
+    ("sqlalchemy", "the store of rows", True),
+    ("cupy", "the GPU", True),
+    ("nvidia-ml-py", "clocks and power", True),
+    ("cuda-core", "compiling", True),
+    ("triton", "family triton", False),
+)
+_TOOLS = (
+    ("ncu", "gemmsim counters", "NVIDIA Nsight Compute, part of the CUDA toolkit"),
+    ("nvdisasm", "gemmsim compile --sass", "pip install nvidia-cuda-nvdisasm"),
+    ("cuobjdump", "gemmsim compile --sass", "pip install nvidia-cuda-cuobjdump"),
+    ("compute-sanitizer", "tests of the kernels", "part of the CUDA toolkit"),
+)
+
+
+def _package(name: str, use: str, needed: bool) -> Finding:
+    what = f"{name} ({use})"
+    names = [d for d in _distributions() if d == name or (name == "cupy" and d.startswith("cupy-cuda"))]
+    if names:
+        return Finding(what, OK, f"{names[0]} {metadata.version(names[0])}")
+    install = "pip install 'gemmsim[triton]'" if name == "triton" else EXTRA
+    install = "pip install 'gemmsim[measure]'" if name == "sqlalchemy" else install
+    return Finding(what, MISSING if needed else OPTIONAL, "-", install)
+
+
+def _distributions() -> list[str]:
+    names = {str(d.metadata["Name"]) for d in metadata.distributions() if d.metadata["Name"]}
+    return sorted(name.lower().replace("_", "-") for name in names)
+
+
+def _said(what: str, check: Callable[[], str], install: str) -> Finding:
+    """A check's answer, or the sentence of what went wrong."""
+    try:
+        return Finding(what, OK, check())
+    except GemmsimError as error:
+        return Finding(what, MISSING, str(error), install)
+    except Exception as error:  # a check that breaks is an answer, too
+        return Finding(what, MISSING, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}", install)
+
+
+def _nvrtc() -> str:
+    from gemmsim.bench import nvrtc
+
+    return nvrtc.version()
+
+
+def _gpu(device: int) -> str:
+    from gemmsim.bench.device import device_count, import_cupy
+
+    count = device_count()
+    if device >= count:
+        raise GemmsimError(f"--device is {device}: expected a GPU's number from 0 to {count - 1}")
+    return f"{_product(import_cupy(), device)}, one of {count}"
+
+
+def _product(cupy: Any, device: int) -> str:
+    name = cupy.cuda.runtime.getDeviceProperties(device)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _hardware(device: int) -> str:
+    from gemmsim.bench.device import import_cupy
+    from gemmsim.hardware import load_gpu
+
+    return load_gpu(_product(import_cupy(), device)).name
+
+
+def _nvml(device: int) -> str:
+    from gemmsim.bench.device import import_cupy
+    from gemmsim.bench.environment import Nvml
+
+    nvml = Nvml(import_cupy().cuda.runtime.deviceGetPCIBusId(device))
+    clock = nvml.read()["sm_clock_hz"]
+    return f"driver {nvml.driver()}" + (f", SM clock {clock / 1e6:.0f} MHz" if clock else "")
+
+
+def _runs(device: int) -> str:
+    """A kernel compiled by NVRTC and run."""
+    from gemmsim.bench.device import Device
+
+    opened = Device(device)
+    opened.spin(1e-6)
+    opened.synchronize()
+    return "compiled and run"
+
+
+def _tool(name: str) -> str | None:
+    """A program on the PATH, or where pip's packages and the CUDA toolkit put it."""
+    found = shutil.which(name)
+    if found:
+        return found
+    folders = [Path("/usr/local/cuda/bin"), *(Path(p) for p in _site_folders())]
+    return next((str(folder / name) for folder in folders if (folder / name).is_file()), None)
+
+
+def _site_folders() -> Iterator[str]:
+    import site
+
+    for base in site.getsitepackages():
+        for folder in sorted(Path(base).glob("nvidia/**/bin")):
+            yield str(folder)
+
+
+def _store() -> str:
+    from gemmsim.store import Store, import_sqlalchemy
+
+    import_sqlalchemy()
+    store = Store()
+    store.campaigns()
+    store.close()
+    return str(store.path)
+
+
+def _cache() -> str:
+    import tempfile
+
+    from gemmsim.paths import cache_folder
+
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        return str(folder)

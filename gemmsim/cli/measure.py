@@ -1,0 +1,239 @@
+"""`gemmsim measure`: rows timed and checked on the GPU, from a CSV, a study or one configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gemmsim.cli.options import (
+    Command,
+    configuration_options,
+    dimensions,
+    form_options,
+    number_option,
+    problem_argument,
+)
+from gemmsim.cli.tables import Column, emit_record
+from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS
+from gemmsim.errors import GemmsimError
+from gemmsim.problem import Form
+
+if TYPE_CHECKING:
+    from gemmsim.bench.campaign import Result, Settings
+    from gemmsim.cli.asked import Asked
+    from gemmsim.store import Row, Store
+
+#: campaign of configurations that are measured one by one
+SINGLE = "single"
+_SHOWN = (
+    Column("family"), Column("configuration"), Column("gpu", "GPU"), Column("status"), Column("reason"),
+    Column("time_s", "time", "s"), Column("p20_s", "20 % of samples below", "s"),
+    Column("p80_s", "80 % of samples below", "s"), Column("sample_count", "samples"), Column("tflops", "TFLOP/s"),
+    Column("cublas_time_s", "cuBLAS, interleaved", "s"), Column("ratio", "rate over cuBLAS's", "1"),
+    Column("unstable"), Column("l2", "L2"), Column("timed_by", "timed by"),
+    Column("error", "relative error to float64"), Column("error_limit", "allowed"),
+    Column("regs_per_thread", "registers a thread"), Column("spill_bytes", "spilled a thread", "B"),
+    Column("smem_bytes", "shared memory a block", "B"), Column("blocks_per_sm", "blocks per SM"),
+    Column("sm_clock_hz_before", "SM clock before", "Hz"), Column("sm_clock_hz_after", "after", "Hz"),
+    Column("power_w_after", "power after", "W"), Column("warnings"), Column("compiler"),
+)  # fmt: skip
+
+
+@click.command(cls=Command)
+@problem_argument
+@configuration_options
+@click.option("--batch", metavar="IN.csv", help="Rows with m, n, k and the family's parameters; .gz too.")
+@click.option("--study", metavar="NAME", help="Every configuration of every GEMM of a study.")
+@click.option("--out", metavar="ROWS.csv", help="All rows go there at the end; with --batch, one a row of IN.csv.")
+@click.option("--gpu", metavar="G", default="auto", show_default=True, help="The hardware file of the device.")
+@click.option("--family", metavar="F", help="A kernel family, or cublas.  [default: the dtype's first]")
+@click.option("--dtype", metavar="T", help="[default: the family's first]")
+@click.option("--l2", metavar="C", help=f"{', '.join(L2_CONDITIONS)}.  [default: {DEFAULT_L2}]")
+@form_options
+@click.option("--against", metavar="cublas", help="Time cuBLAS too, sample by sample in turn, in the same math.")
+@click.option("--graph", is_flag=True, help="Kernels under 20 us in CUDA graphs; the L2 is warm.")
+@click.option("--samples", metavar="N", help="Samples of a row.  [default: 5 to 30, as the budget allows]")
+@click.option("--budget-ms", metavar="MS", default="15", show_default=True, help="Time for a row's samples.")
+@click.option("--timeout-s", metavar="S", default="30", show_default=True, help="A row that takes longer is given up.")
+@click.option("--device", metavar="N", default="0", show_default=True, help="Which of the machine's GPUs.")
+@click.option("--again", is_flag=True, help="Measure once more what the store has; the last time counts.")
+@click.option("--jobs", metavar="N", help="Compilers at work at once.  [default: one a core]")
+def command(
+    mnk: Sequence[str], tile: str | None, parameters: Sequence[str], batch: str | None, study: str | None,
+    out: str | None, gpu: str, family: str | None, dtype: str | None, l2: str | None, shape: Form, against: str | None,
+    graph: bool, samples: str | None, budget_ms: str, timeout_s: str, device: str, again: bool, jobs: str | None,
+) -> None:  # fmt: skip
+    """Compile, check against float64 and time configurations on a GPU; rows go to the store as they come.
+
+    --batch takes what `gemmsim predict --batch` takes: the columns gpu, family, dtype, l2, layout, beta, epilogue and
+    dtype_c go before the options. A campaign that was stopped, however, goes on where it was when it is started again.
+    Times are those of one launch between two events with the stream busy, median of the samples.
+    """
+    from gemmsim.bench.campaign import Settings
+    from gemmsim.bench.task import Conditions
+    from gemmsim.cli import asked as ask
+    from gemmsim.rows import check_out, read_csv
+    from gemmsim.store import Store, import_sqlalchemy
+
+    given = [name for name, value in (("M N K", mnk), ("--batch", batch), ("--study", study)) if value]
+    if len(given) != 1:
+        raise GemmsimError(f"found {' and '.join(given) or 'nothing to measure'}: expected M N K, --batch or --study")
+    library, library_dtype = ask.against(against)
+    if graph and library:
+        raise GemmsimError("--graph is given with --against: expected one of them, a graph holds one kernel")
+    budget_s = 1e-3 * _number("--budget-ms", budget_ms, 0.1, 1e6)
+    conditions = Conditions(
+        graph=graph, against=library, samples=number_option("--samples", samples, 1, 10_000), budget_s=budget_s,
+    )  # fmt: skip
+    l2 = "warm" if graph and l2 is None and batch is None else l2
+    said = ask.Said(None if gpu == "auto" else gpu, family, dtype, l2, shape, conditions, library_dtype)
+    if out is not None:
+        check_out(out)
+    if batch is not None and out is None:
+        raise GemmsimError("--batch is given without --out: expected the name of a CSV for the rows")
+    import_sqlalchemy()
+    settings = Settings(
+        campaign="", gpu=gpu, device=number_option("--device", device, 0, 1023) or 0,
+        timeout_s=_number("--timeout-s", timeout_s, 0.1, 1e6), again=again,
+        jobs=number_option("--jobs", jobs, 1, 4096),
+    )  # fmt: skip
+    if batch is not None:
+        _refuse_configuration(tile, parameters, "--batch")
+        table = read_csv(batch)
+        found = ask.of_batch(table, said)
+        rows = _run(found, settings, Store(), os.path.realpath(str(out)))
+        _write(str(out), found, rows, table)
+    elif study is not None:
+        _refuse_configuration(tile, parameters, "--study")
+        found = ask.of_study(study, said)
+        rows = _run(found, settings, Store(), study)
+        if out is not None:
+            _write(out, found, rows, None)
+    else:
+        found = ask.distinct([ask.of_one(dimensions(mnk), tile, parameters, said)])
+        _one(found, settings, out)
+
+
+def _number(option: str, text: str, low: float, high: float) -> float:
+    with contextlib.suppress(ValueError):
+        value = float(text) if text.isascii() and "_" not in text else float("nan")
+        if low <= value <= high:
+            return value
+    raise GemmsimError(f"{option} is {text!r}: expected a number from {low:g} to {high:g}")
+
+
+def _refuse_configuration(tile: str | None, parameters: Sequence[str], beside: str) -> None:
+    for option, value in {"--tile": tile, "-p": " ".join(parameters)}.items():
+        if value:
+            raise GemmsimError(f"{option} {value} is given with {beside}: expected it where M N K are given")
+
+
+class _Rows:
+    """The rows of a campaign by ask, and what interrupted it."""
+
+    def __init__(self, asked: Asked, store: Store, campaign: str, result: Result) -> None:
+        known = {row["key"]: row for row in store.rows(campaign)}
+        self.gpu = result.gpu
+        self.by_ask: list[Row] = []
+        for i, ask in enumerate(asked.asks):
+            row = known.get(result.keys[i]) if i < len(result.keys) else None
+            self.by_ask.append(row or {**ask.identity(campaign, result.gpu, ""), "status": "pending"})
+        self.stopped: BaseException | None = None
+
+
+def _run(asked: Asked, settings: Settings, store: Store, campaign: str) -> _Rows:
+    """Measure what is missing; the campaign's rows, whole or as far as they came."""
+    from dataclasses import replace
+
+    from gemmsim.bench.campaign import Result, run
+
+    if asked.gpu is not None:
+        settings = replace(settings, gpu=asked.gpu)
+    result, stopped = Result(), None
+    try:
+        with _bar(len(asked.asks)) as step:
+            run(asked.asks, replace(settings, campaign=campaign), store, result, step)
+    except (KeyboardInterrupt, GemmsimError) as error:
+        if not result.gpu:
+            raise
+        stopped = error
+    click.echo(_summary(result, len(asked.asks)), err=True)
+    try:
+        rows = _Rows(asked, store, campaign, result)
+    except GemmsimError as error:
+        raise stopped or error from None
+    rows.stopped = stopped
+    return rows
+
+
+def _summary(result: Result, asked: int) -> str:
+    """Rows by status, unstable ones, rows a second."""
+    new = sum(result.statuses.values())
+    parts = [f"{count} {status}" for status, count in result.statuses.most_common()]
+    parts += [f"{result.kept} were there"] if result.kept else []
+    left = asked - new - result.kept
+    parts += [f"{left} not measured"] if left else []
+    rate = f"{new / result.wall_s:.1f} rows/s, {result.wall_s:.1f} s" if result.wall_s else ""
+    return f"{asked} rows: {', '.join(parts)}; {result.unstable} unstable; {rate}"
+
+
+@contextlib.contextmanager
+def _bar(rows: int) -> Iterator[Any]:
+    """A bar with rate and time left before a person; nothing where nobody looks."""
+    if not sys.stderr.isatty():
+        yield lambda done, row: None
+        return
+    began, measured = time.monotonic(), [0]
+
+    def rate(item: object) -> str:
+        return f"{measured[0] / max(time.monotonic() - began, 1e-9):.1f} rows/s"
+
+    with click.progressbar(
+        length=rows, label="Measuring", file=sys.stderr, show_pos=True, item_show_func=rate
+    ) as bar:  # fmt: skip
+
+        def step(done: int, row: Any) -> None:
+            measured[0] += row is not None
+            bar.update(done - bar.pos)
+
+        yield step
+
+
+def _write(out: str, asked: Asked, rows: _Rows, table: Any) -> None:
+    """One line a row of the input, with the input's further columns behind; then what stopped the campaign."""
+    from gemmsim.rowfile import columns
+    from gemmsim.rows import write_csv
+
+    lines = [rows.by_ask[i] for i in asked.of_row]
+    found = columns(lines)
+    if table is not None:
+        found |= {name: cells for name, cells in table.columns.items() if name not in found}
+    try:
+        write_csv(out, found)
+    except GemmsimError as error:
+        raise rows.stopped or error from None
+    if rows.stopped is not None:
+        raise rows.stopped
+
+
+def _one(asked: Asked, settings: Settings, out: str | None) -> None:
+    from dataclasses import replace
+
+    from gemmsim.config import config_key
+    from gemmsim.store import Store
+
+    rows = _run(asked, replace(settings, again=True), Store(), SINGLE)
+    if rows.stopped is not None:
+        raise rows.stopped
+    row = rows.by_ask[0]
+    name = config_key(row["config"]) if row["config"] else "-"
+    record = row | {"configuration": name}
+    emit_record(record, [c for c in _SHOWN if record.get(c.key) not in (None, "")], "table", None)
+    if out is not None:
+        _write(out, asked, rows, None)

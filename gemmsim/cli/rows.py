@@ -1,0 +1,99 @@
+"""`gemmsim rows`: what is in the store, out of it and into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gemmsim.cli.tables import FORMATS, Column, emit
+from gemmsim.errors import GemmsimError, unknown
+
+if TYPE_CHECKING:
+    from gemmsim.store import Store
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_COLUMNS = (
+    Column("campaign"), Column("gpu", "GPU"), Column("family"), Column("dtype"), Column("status"), Column("rows"),
+    Column("last", "last measured"),
+)  # fmt: skip
+_store = click.option("--store", metavar="FILE", help="[default: $GEMMSIM_STORE, or gemmsim/rows.sqlite in your data]")
+
+
+@click.group(context_settings=_HELP)
+def command() -> None:
+    """The rows measured so far, in one SQLite file."""
+
+
+@command.command(name="list", context_settings=_HELP)
+@_store
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True)
+def list_rows(store: str | None, format: str) -> None:
+    """Campaigns with their rows by status, all attempts counted."""
+    emit(_opened(store).campaigns(), _COLUMNS, format, None)
+
+
+@command.command(name="export", context_settings=_HELP)
+@_store
+@click.option("--campaign", metavar="NAME", help="Rows of this campaign.  [default: all]")
+@click.option("--family", metavar="F", help="Rows of this family.")
+@click.option("--dtype", metavar="T", help="Rows of this dtype.")
+@click.option("--l2", metavar="C", help="Rows under this L2 condition.")
+@click.option("--status", metavar="S", help="Rows with this status.")
+@click.option("--attempts", is_flag=True, help="Every attempt of a row, not the last alone.")
+@click.option("--out", metavar="FILE", required=True, help="A CSV; .gz too.")
+def export(
+    store: str | None, campaign: str | None, family: str | None, dtype: str | None, l2: str | None, status: str | None,
+    attempts: bool, out: str,
+) -> None:  # fmt: skip
+    """Write rows as a CSV that `gemmsim validate` and `gemmsim calibrate` read."""
+    from gemmsim.rowfile import columns
+    from gemmsim.rows import check_out, write_csv
+
+    check_out(out)
+    opened = _opened(store)
+    wanted = {"family": family, "dtype": dtype, "l2": l2, "status": status}
+    rows = opened.rows(campaign, latest=not attempts, **{k: v for k, v in wanted.items() if v is not None})
+    if not rows:
+        have = sorted({str(row["campaign"]) for row in opened.campaigns()})
+        if campaign is not None and campaign not in have:
+            raise unknown("campaign", campaign, have, where="--campaign")
+        raise GemmsimError(f"{opened.path} holds no such row: expected some (gemmsim rows list shows what it holds)")
+    write_csv(out, columns(rows))
+    click.echo(f"{len(rows)} rows to {out}", err=True)
+
+
+@command.command(name="import", context_settings=_HELP)
+@_store
+@click.argument("file", metavar="ROWS.csv")
+@click.option("--campaign", metavar="NAME", help="[default: the file's name]")
+def import_rows(store: str | None, file: str, campaign: str | None) -> None:
+    """Take the rows of a CSV into the store; those it has are left as they are."""
+    from gemmsim.rowfile import read_rows
+    from gemmsim.rows import read_csv
+
+    rows, spare = read_rows(read_csv(file), campaign or Path(file).name.split(".")[0])
+    added = _opened(store).add(rows)
+    left = f"; columns not kept: {', '.join(spare)}" if spare else ""
+    click.echo(f"{added} of {len(rows)} rows are new{left}", err=True)
+
+
+@command.command(context_settings=_HELP)
+@_store
+@click.argument("other", metavar="ROWS.sqlite")
+def merge(store: str | None, other: str) -> None:
+    """Take the rows of another store into this one."""
+    if not Path(other).is_file():
+        raise GemmsimError(f"{other}: expected a store of rows, found no such file")
+    from gemmsim.store import Store
+
+    added = _opened(store).merge(Store(Path(other)))
+    click.echo(f"{added} rows are new", err=True)
+
+
+def _opened(path: str | None) -> Store:
+    from gemmsim.store import Store, import_sqlalchemy
+
+    import_sqlalchemy()
+    return Store(None if path is None else Path(path))

@@ -1,0 +1,114 @@
+"""The ladder of fp32 kernels: `ladder.py draw BATCH`, `gemmsim measure --against cublas`, `ladder.py show BATCH ROWS`.
+
+draw: every stage at 1024, 4096 and 8192 cubed and three shapes of Llama-2-7B. show: a table of TFLOP/s and the share of
+cuBLAS' time, interleaved sample by sample; `--picture FILE.svg` draws it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gemmsim import families
+from gemmsim.rows import Table, read_csv, write_csv
+
+SHAPES = (
+    (1024, 1024, 1024), (4096, 4096, 4096), (8192, 8192, 8192),
+    (2048, 4096, 4096), (2048, 11008, 4096), (2048, 4096, 11008),
+)  # fmt: skip
+#: 0.3 s a launch at 4096 cubed: not at every size
+SLOW = {"naive, uncoalesced": ((1024, 1024, 1024), (4096, 4096, 4096))}
+WARP = {"bm": 64, "bn": 256, "bk": 8, "wm": 32, "wn": 128, "tm": 8, "tn": 16, "regs": 232, "group_m": 8}
+#: stage -> family, its parameters, the share of cuBLAS that is often quoted for it
+STAGES: Mapping[str, tuple[str, Mapping[str, int], str]] = {
+    "naive, uncoalesced": ("naive", {"bm": 32, "bn": 32, "bk": 8, "coalesced": 0}, "1"),
+    "naive, coalesced": ("naive", {"bm": 32, "bn": 32, "bk": 8, "coalesced": 1}, "2"),
+    "shared-memory tile": ("smem_tile", {"bm": 32, "bn": 32, "bk": 32, "pad": 1}, "25"),
+    "register tile": ("register_tile", {"bm": 128, "bn": 128, "bk": 16, "tm": 8, "tn": 8}, "65"),
+    "warp tile, one buffer": ("simt", WARP | {"stages": 1, "async_copy": 0}, "80"),
+    "double buffer": ("simt", WARP | {"stages": 2, "async_copy": 0}, ""),
+    "cp.async, 3 stages": ("simt", WARP | {"stages": 3, "async_copy": 1}, ""),
+    "last wave by stream-K": ("simt", WARP | {"stages": 3, "async_copy": 1, "stream_k": 1}, ""),
+}
+Row = dict[str, object]
+
+
+def draw(args: argparse.Namespace) -> None:
+    """Write the batch to measure."""
+    rows: list[Row] = [
+        {"stage": stage, "family": family, "dtype": "fp32", "m": m, "n": n, "k": k}
+        | families.config(family, config).row(0)
+        for m, n, k in SHAPES
+        for stage, (family, config, _) in STAGES.items()
+        if (m, n, k) in SLOW.get(stage, SHAPES)
+    ]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    write_csv(args.out, {name: [str(row.get(name, "")) for row in rows] for name in names})
+    print(f"{args.out}: {len(rows)} rows")
+
+
+def table(batch: Table, rows: Table) -> list[Row]:
+    """One entry a measured row: stage, shape, TFLOP/s, cuBLAS' TFLOP/s, share."""
+    out: list[Row] = []
+    stages, sizes = batch.text("stage"), np.stack([rows.whole(d) for d in "mnk"], 1)
+    time_s, cublas_s = (rows.number(c, blank_ok=True) for c in ("time_s", "cublas_time_s"))
+    for stage, size, own, other in zip(stages, sizes.tolist(), time_s, cublas_s, strict=True):
+        work = 2.0 * np.prod(size) / 1e12
+        shape = "x".join(map(str, size))
+        out.append({"stage": stage, "shape": shape, "tflops": work / own, "cublas": work / other, "share": other / own})
+    return out
+
+
+def show(args: argparse.Namespace) -> None:
+    """Print the table and draw the picture."""
+    rows = table(read_csv(args.batch), read_csv(args.rows))
+    shapes = list(dict.fromkeys(str(row["shape"]) for row in rows))
+    print(f"| stage | often quoted | {' | '.join(shapes)} |\n|---|---|{'---|' * len(shapes)}")
+    for stage, (_, _, quoted) in STAGES.items():
+        cells = {str(r["shape"]): f"{r['tflops']:.1f} ({r['share']:.0%})" for r in rows if r["stage"] == stage}
+        print(f"| {stage} | {quoted and quoted + ' %'} | {' | '.join(cells.get(s, '') for s in shapes)} |")
+    cublas = [np.median([float(str(r["cublas"])) for r in rows if r["shape"] == s]) for s in shapes]
+    print(f"| cuBLAS | 100 % | {' | '.join(f'{c:.1f}' for c in cublas)} |")
+    if args.picture:
+        chart(rows, args.shape).save(args.picture)
+
+
+def chart(rows: list[Row], shape: str) -> Any:
+    """Bars of one shape, each named with its TFLOP/s and share of cuBLAS."""
+    import altair as alt
+
+    here = [r | {"label": f"{r['tflops']:.1f} TFLOP/s, {r['share']:.0%}"} for r in rows if r["shape"] == shape]
+    base = alt.Chart(alt.Data(values=here)).encode(
+        y=alt.Y("stage:N", sort=[str(r["stage"]) for r in here], title=None, axis=alt.Axis(labelLimit=240)),
+        x=alt.X(
+            "tflops:Q", title="TFLOP/s", scale=alt.Scale(domainMax=1.35 * max(float(str(r["cublas"])) for r in here))
+        ),
+    )
+    line = alt.Chart(alt.Data(values=here)).mark_rule(strokeDash=[4, 3], color="#888").encode(x="median(cublas):Q")
+    bars, text = base.mark_bar(color="#2f7ebc"), base.mark_text(align="left", dx=4).encode(text="label:N")
+    title = alt.Title(f"fp32 GEMM {shape} on an H200", subtitle="dashed: cuBLAS, interleaved, L2 cold_clean")
+    return (bars + text + line).properties(width=520, height=24 * len(here), title=title)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(required=True)
+    d = verbs.add_parser("draw")
+    d.add_argument("out")
+    d.set_defaults(run=draw)
+    s = verbs.add_parser("show")
+    s.add_argument("batch")
+    s.add_argument("rows")
+    s.add_argument("--picture")
+    s.add_argument("--shape", default="4096x4096x4096")
+    s.set_defaults(run=show)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()

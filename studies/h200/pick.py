@@ -1,0 +1,117 @@
+"""How good the picks are over a whole space: `pick.py draw BATCH`, `gemmsim measure`, `pick.py score BATCH ROWS`.
+
+draw: for each of ten shapes the first ten of `gemmsim rank` (source: rank1 to rank10), the best measured configurations
+of earlier rows (`--rows`, source: campaign) and configurations drawn uniformly from what can launch (source: random;
+the same kernels for all shapes). score: the best time found over that of the first pick, and of the best of the first
+five, a shape and as geometric means.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+
+import gemmsim
+from gemmsim import families
+from gemmsim.config import Config
+from gemmsim.hardware import load_gpu
+from gemmsim.measured import read_measured
+from gemmsim.model.predict import predict
+from gemmsim.problem import IntArray
+from gemmsim.rows import read_csv, write_csv
+
+SHAPES = {
+    "simt": (
+        (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (2048, 11008, 4096), (512, 6144, 4096),
+        (1536, 1536, 4096), (4097, 4096, 4096), (128, 11008, 4096), (512, 512, 32768), (3000, 5000, 1000),
+    ),
+    "triton": (
+        (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (2048, 11008, 4096), (512, 6144, 4096),
+        (1536, 1536, 4096), (4096, 14336, 4096), (128, 11008, 4096), (64, 4096, 4096), (3072, 5120, 2048),
+    ),
+}  # fmt: skip
+Row = dict[str, object]
+
+
+def drawn(family: str, dtype: str, gpu: str, count: int, seed: int) -> Config:
+    """Configurations drawn uniformly from those that can launch every shape."""
+    space = families.space(family)
+    good = np.ones(len(space), bool)
+    for m, n, k in SHAPES[family]:
+        good &= predict(m, n, k, gpu=gpu, dtype=dtype, family=family, config=space).feasible
+    chosen = np.random.default_rng(seed).choice(np.flatnonzero(good), count, replace=False)
+    return space.take(np.sort(chosen))
+
+
+def best_measured(path: str, shape: tuple[int, int, int], count: int) -> Iterator[dict[str, int]]:
+    """The fastest recorded configurations of a shape."""
+    rows = read_measured(path)
+    p = rows.problem
+    here: IntArray = np.flatnonzero((p.m == shape[0]) & (p.n == shape[1]) & (p.k == shape[2]))
+    for i in here[np.argsort(rows.time_s[here])][:count]:
+        yield rows.config.row(int(i))
+
+
+def draw(args: argparse.Namespace) -> None:
+    """Write the batch to measure."""
+    random = drawn(args.family, args.dtype, args.gpu, args.random, args.seed)
+    rows: list[Row] = []
+    for m, n, k in SHAPES[args.family]:
+        picks = gemmsim.rank(m, n, k, gpu=args.gpu, dtype=args.dtype, family=args.family, top=10).entries
+        found = [(f"rank{i + 1}", dict(e.config)) for i, e in enumerate(picks)]
+        for path in args.rows:
+            found += [("campaign", c) for c in best_measured(path, (m, n, k), args.best)]
+        found += [("random", random.row(i)) for i in range(len(random))]
+        rows += [
+            {"source": s, "family": args.family, "dtype": args.dtype, "m": m, "n": n, "k": k} | c for s, c in found
+        ]
+    write_csv(args.out, {name: [str(row[name]) for row in rows] for name in rows[0]})
+    print(f"{args.out}: {len(rows)} rows, {load_gpu(args.gpu).name}, seed {args.seed}")
+
+
+def score(args: argparse.Namespace) -> None:
+    """Print the table."""
+    batch, table = read_csv(args.batch), read_csv(args.rows)
+    source, status = np.asarray(batch.text("source")), np.asarray(table.text("status"))
+    time_s = np.where(status == "ok", table.number("time_s", blank_ok=True), np.inf)
+    time_s = np.where(np.isnan(time_s), np.inf, time_s)
+    sizes = np.stack([table.whole(d) for d in "mnk"], 1)
+    first, five = [], []
+    print("| shape | best found by | TFLOP/s | first pick | best of five |\n|---|---|---|---|---|")
+    for shape in dict.fromkeys(map(tuple, sizes.tolist())):
+        here = (sizes == shape).all(1)
+        best = int(np.flatnonzero(here)[np.argmin(time_s[here])])
+        top = [time_s[here & (source == f"rank{i}")].min() for i in range(1, 6)]
+        first.append(time_s[best] / top[0])
+        five.append(time_s[best] / min(top))
+        rate = 2.0 * np.prod(shape) / time_s[best] / 1e12
+        print(f"| {'x'.join(map(str, shape))} | {source[best]} | {rate:.1f} | {first[-1]:.3f} | {five[-1]:.3f} |")
+    print(f"| geomean | | | {np.exp(np.log(first).mean()):.3f} | {np.exp(np.log(five).mean()):.3f} |")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(required=True)
+    d = verbs.add_parser("draw")
+    d.add_argument("out")
+    d.add_argument("--family", choices=list(SHAPES), default="simt")
+    d.add_argument("--dtype", default="fp32")
+    d.add_argument("--gpu", default="h200_sxm")
+    d.add_argument("--rows", action="append", default=[], help="measured rows whose best are timed too")
+    d.add_argument("--best", type=int, default=5)
+    d.add_argument("--random", type=int, default=200)
+    d.add_argument("--seed", type=int, default=4)
+    d.set_defaults(run=draw)
+    s = verbs.add_parser("score")
+    s.add_argument("batch")
+    s.add_argument("rows")
+    s.set_defaults(run=score)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Tests marked `gpu` need an NVIDIA GPU: without one they are skipped, and with --require-gpu they fail."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from gemmsim.errors import GemmsimError
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="tests marked gpu fail where there is no GPU")
+
+
+@lru_cache(maxsize=1)
+def no_gpu() -> str:
+    """Why no GPU can be used; empty if one can."""
+    from gemmsim.bench.device import device_count
+
+    try:
+        device_count()
+    except GemmsimError as error:
+        return str(error)
+    return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a GPU what other packages warn of is shown, and is no fault of ours."""
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") is None or not no_gpu():
+        return
+    if item.config.getoption("--require-gpu"):
+        pytest.fail(no_gpu(), pytrace=False)
+    pytest.skip(no_gpu())

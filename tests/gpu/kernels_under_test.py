@@ -1,0 +1,71 @@
+"""Configurations of every family, shapes, layouts and epilogues that the kernels are held to."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from gemmsim.bench.task import Ask, Conditions
+from gemmsim.problem import Form, form_of
+
+#: mechanism -> configuration, defaults elsewhere
+CONFIGS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
+    "naive": {"usual": {}, "uncoalesced": {"bm": 32, "bn": 8, "bk": 1, "coalesced": 0}},
+    "smem_tile": {"usual": {}, "small": {"bm": 16, "bn": 16, "bk": 16, "pad": 0}},
+    "register_tile": {"usual": {}, "flat": {"bm": 128, "bn": 32, "bk": 8, "tm": 8, "tn": 2}},
+    "simt": {
+        "usual": {},
+        "single_buffer": {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "stages": 1,
+                          "async_copy": 0, "regs": 0},
+        "registers": {"bm": 64, "bn": 128, "bk": 8, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "stages": 2,
+                      "async_copy": 0, "regs": 0},
+        "five_stages": {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "stages": 5, "regs": 0,
+                        "group_m": 1},
+        "scalar": {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "stages": 2, "regs": 0,
+                   "vec": 1},
+        "split_k": {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "regs": 0, "split_k": 4},
+        "split_tail": {"bm": 64, "bn": 64, "bk": 8, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "regs": 0, "split_k": 3,
+                       "split_tail": 1},
+        "stream_k": {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "regs": 0, "stream_k": 1},
+    },
+}  # fmt: skip
+LAYOUTS = ("NN", "NT", "TN")
+EPILOGUES: tuple[tuple[bool, tuple[str, ...], str | None], ...] = (
+    (True, (), None),
+    (False, ("bias",), None),
+    (False, ("relu",), None),
+    (False, ("bias", "gelu"), None),
+    (False, ("silu",), None),
+    (False, ("residual",), None),
+    (True, ("bias", "gelu", "residual"), None),
+    (False, ("scale",), "bf16"),
+    (False, ("bias", "relu", "scale"), "fp16"),
+)
+#: one, odd, prime, non-square, flat, thin and deep; and sizes on either side of tiles and waves
+SHAPES: tuple[tuple[int, int, int], ...] = (
+    (1, 1, 1), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 1, 1000), (1, 1000, 1), (1000, 1, 1), (1, 257, 129), (257, 1, 129),
+    (257, 129, 1), (2, 3, 5), (3, 5, 7), (7, 5, 3), (4, 4, 4), (8, 8, 8), (13, 17, 19), (16, 16, 16), (31, 33, 32),
+    (32, 32, 32), (33, 31, 34), (37, 41, 43), (47, 53, 59), (61, 67, 71), (63, 64, 65), (64, 64, 64), (64, 63, 64),
+    (64, 64, 63), (65, 64, 64), (64, 65, 64), (64, 64, 65), (100, 100, 100), (127, 128, 129), (128, 128, 128),
+    (128, 127, 128), (129, 130, 131), (131, 137, 139), (191, 193, 197), (255, 256, 257), (256, 256, 256),
+    (256, 255, 4), (257, 258, 259), (1, 4096, 64), (4096, 1, 64), (5, 1023, 77), (1023, 5, 77), (17, 2048, 31),
+    (2048, 17, 31), (300, 200, 100), (100, 300, 200), (384, 96, 192), (96, 384, 192), (509, 521, 523), (512, 512, 512),
+    (511, 513, 512), (640, 333, 128), (333, 640, 129), (1000, 1000, 1000), (1024, 768, 256), (769, 1025, 255),
+    (64, 64, 4096), (64, 64, 4097), (33, 65, 5000), (128, 192, 3001), (1536, 1536, 64), (1151, 1153, 97),
+    (16, 11008, 96), (2047, 129, 500),
+)  # fmt: skip
+
+
+def families() -> list[str]:
+    """Families of CONFIGS."""
+    return list(CONFIGS)
+
+
+def ask(
+    size: tuple[int, int, int], family: str, config: Mapping[str, int], form: str | Form = "fp32",
+    how: Conditions | None = None,
+) -> Ask:  # fmt: skip
+    """An Ask with the family's defaults where the configuration does not say."""
+    module = None if family == "cublas" else importlib.import_module(f"gemmsim.families.{family}")
+    defaults = {p.name: p.default for p in module.PARAMETERS} if module else {}
+    return Ask(*size, form_of(form), family, tuple((defaults | dict(config)).items()), how or Conditions())

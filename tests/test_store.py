@@ -1,0 +1,135 @@
+"""The store of rows: keys, attempts, and what goes wrong with a file."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmsim.errors import GemmsimError
+from gemmsim.store import Store, default_path, identity
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    plain = {
+        "campaign": "c", "gpu": "h200_sxm", "family": "naive", "dtype": "fp32", "dtype_b": "fp32", "dtype_c": "fp32",
+        "layout": "NN", "batch": 1, "beta": 0, "epilogue": "", "m": 64, "n": 32, "k": 16, "kernel_hash": "ab",
+        "l2": "warm", "timing": "event", "against": "", "config": {"bm": 8, "bn": 32}, "status": "ok",
+        "time_s": 1.5e-6, "samples_s": [1.5e-6, 2.5e-6], "power_w_before": 310.5, "unstable": "",
+    }  # fmt: skip
+    return plain | changes
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "deep" / "rows.sqlite")
+
+
+def test_a_row_comes_back_as_it_went_in(store: Store) -> None:
+    assert store.add([row()]) == 1
+    (found,) = store.rows("c")
+    assert {name: found[name] for name in row()} == row()
+    assert found["cublas_samples_s"] is None
+    assert found["key"] == identity(row())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"campaign": "d"}, {"gpu": "a100"}, {"m": 65}, {"kernel_hash": "cd"}, {"l2": "cold_clean"}, {"beta": 1},
+     {"epilogue": "relu"}, {"timing": "graph"}, {"against": "cublas"}, {"config": {"bm": 8, "bn": 64}}],
+)  # fmt: skip
+def test_what_makes_a_row_another_one(store: Store, change: dict[str, Any]) -> None:
+    assert store.add([row(), row(**change)]) == 2
+
+
+def test_results_and_the_order_of_parameters_do_not(store: Store) -> None:
+    assert store.add([row(), row(time_s=9.0, status="wrong"), row(config={"bn": 32, "bm": 8})]) == 1
+    assert store.rows("c")[0]["time_s"] == 1.5e-6
+
+
+def test_again_is_another_attempt_and_the_last_one_counts(store: Store) -> None:
+    store.add([row()])
+    assert store.add([row(time_s=3e-6)], again=True) == 1
+    assert [r["time_s"] for r in store.rows("c")] == [3e-6]
+    assert [(r["attempt"], r["time_s"]) for r in store.rows("c", latest=False)] == [(0, 1.5e-6), (1, 3e-6)]
+    assert store.keys("c") == {identity(row()): 2}
+
+
+def test_rows_are_there_for_another_process_at_once(store: Store) -> None:
+    store.add([row()])
+    with sqlite3.connect(store.path) as other:
+        assert other.execute("select count(*), journal.journal_mode from rows, pragma_journal_mode journal").fetchall(
+        ) == [(1, "wal")]  # fmt: skip
+    other.close()
+
+
+def test_merge_takes_what_is_not_here(store: Store, tmp_path: Path) -> None:
+    other = Store(tmp_path / "other.sqlite")
+    store.add([row()])
+    other.add([row(), row(m=65)])
+    other.add([row(m=65)], again=True)
+    assert store.merge(other) == 2
+    assert store.merge(other) == 0
+    assert sorted(store.keys("c").values()) == [1, 2]
+
+
+def test_campaigns_count_rows_by_status(store: Store) -> None:
+    store.add([row(), row(m=65, status="wrong"), row(m=66), row(campaign="d")])
+    found = {(r["campaign"], r["status"]): r["rows"] for r in store.campaigns()}
+    assert found == {("c", "ok"): 2, ("c", "wrong"): 1, ("d", "ok"): 1}
+
+
+def test_a_locked_file_is_one_sentence_and_keeps_its_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path / "rows.sqlite", wait_s=0.05)
+    store.add([row()])
+    holder = sqlite3.connect(store.path, isolation_level=None)
+    holder.execute("begin immediate")
+    with pytest.raises(GemmsimError, match=r"rows.sqlite: is locked by another program"):
+        store.add([row(m=65)])
+    holder.execute("rollback")
+    holder.close()
+    assert len(store.rows("c")) == 1
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_its_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path / "rows.sqlite")
+    store.add([row()])
+
+    def limit(connection: Any, record: object, proxy: object) -> None:
+        pages = connection.execute("pragma page_count").fetchone()[0]
+        connection.execute(f"pragma max_page_count={pages}")
+
+    from sqlalchemy import event
+
+    event.listen(store._engine, "checkout", limit)
+    with pytest.raises(GemmsimError, match="disk is full; rows measured so far are kept"):
+        store.add([row(m=65 + i, samples_s=[1e-6] * 1000) for i in range(100)])
+    assert [r["m"] for r in store.rows("c")] == [64]
+
+
+def test_a_file_that_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "rows.sqlite"
+    path.write_text("this is a text, not a database, and long enough to be looked at twice" * 20)
+    with pytest.raises(GemmsimError, match=r"rows.sqlite: is no store"):
+        Store(path)
+    with pytest.raises(GemmsimError, match="cannot be"):
+        Store(tmp_path)
+
+
+def test_a_store_of_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "rows.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("create table rows (id integer primary key, key text, attempt integer)")
+    other.close()
+    with pytest.raises(GemmsimError, match="no store of this version's rows"):
+        Store(path).add([row()])
+
+
+def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GEMMSIM_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "gemmsim" / "rows.sqlite"
+    monkeypatch.setenv("GEMMSIM_STORE", "/elsewhere/r.sqlite")
+    assert default_path() == Path("/elsewhere/r.sqlite")
