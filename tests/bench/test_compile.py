@@ -86,9 +86,7 @@ def test_the_same_macros_share_a_cubin(kernel: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").rglob("*.cubin"))) == 2
 
 
-def test_what_is_cached_is_not_compiled_again(
-    kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_cached_is_not_compiled_again(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = results(sources(kernel, "1", "nonsense"), tmp_path / "cache")
     monkeypatch.setattr(room, "WORKER", "no.such.module")
     assert results(sources(kernel, "1", "nonsense"), tmp_path / "cache") == first

@@ -50,7 +50,9 @@ def test_records_are_what_ptxas_says(name: str, arch: str, tmp_path: Path) -> No
     assert spilled == (name == "spills")
     assert found.spill_bytes == (found.stack_bytes if spilled else 0)
     assert found.stack_bytes > 0 or name not in ("array", "spills")
-    assert [w.partition(":")[0] for w in found.warnings] == {"array": ["local memory"], "spills": ["spills"]}.get(name, [])
+    assert [w.partition(":")[0] for w in found.warnings] == {"array": ["local memory"], "spills": ["spills"]}.get(
+        name, []
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"nothing of the kind", b"\x7fELF\x02\x01" + bytes(80)])

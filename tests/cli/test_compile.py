@@ -164,7 +164,9 @@ def test_without_the_compiler_one_sentence(
     assert not (folder / "facts.csv").exists()
 
 
-def test_triton_without_triton_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_triton_without_triton_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     assert run("compile", "--family", "triton", "--gpu", "h200_sxm") == 2
     expected = "gemmsim: gemmsim compile --family triton needs Triton: pip install 'gemmsim[triton]'\n"
