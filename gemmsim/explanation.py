@@ -34,6 +34,7 @@ MEANING: Mapping[str, str] = {
     "latency": "waiting for loads that are on their way",
     "fill": "starting blocks and filling their pipelines",
     "epilogue": "converting and storing C",
+    "split": "tiles shared along K: partial results, and what sums them",
     "l2": "bytes from L2 to the SMs",
     "dram": "bytes to and from DRAM",
     "writeback": "dirty lines of somebody else written back",

@@ -62,7 +62,7 @@ def test_fewer_sms_are_slower_and_have_no_recorded_time() -> None:
     ("options", "sentence"),
     [
         ({"top": 0}, "top = 0: expected"),
-        ({"dtype": "fp64"}, "no family has a fp64 kernel: triton has bf16, fp16"),
+        ({"dtype": "fp64", "family": "triton"}, "family triton has no fp64 kernel: it has bf16, fp16"),
         ({"dtype": "fp32", "family": "triton"}, "family triton has no fp32 kernel"),
         ({"family": "cutlas"}, "unknown family 'cutlas'"),
         ({"num_sms": 133}, "expected 1 to 132"),

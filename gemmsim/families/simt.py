@@ -49,20 +49,22 @@ PARAMETERS = (
     Parameter("split_tail", (0, 1), 0, 0, 1, False, "1: only tiles past the last whole wave are split; 0: all"),
     Parameter("stream_k", (0, 1), 0, 0, 1, False, "1: one persistent wave shares out the k-steps evenly"),
 )
+#: starts are round numbers near the fit on the sweep's rows; fixup and spill_clk have no rows to speak of there
 PRIORS: Mapping[str, Prior] = {
-    "dram_latency": Prior(0.8, 0.2, 3.0),
-    "barrier_clk": Prior(5.0, 0.5, 30),
+    "dram_latency": Prior(1.0, 0.2, 3.0),
+    "barrier_clk": Prior(12.0, 1.0, 40.0),
     "store_clk": Prior(1.0, 0.2, 5.0),
-    "start": Prior(4.0, 0.5, 15),
-    "queue_noise": Prior(0.6, 0.1, 1.0),
+    "start": Prior(8.0, 1.0, 25.0),
+    "queue_noise": Prior(0.2, 0.03, 1.0),
     "fetch_clk": Prior(20.0, 4.0, 80.0),
-    "cold_code": Prior(40.0, 5.0, 160.0),
-    "second_launch": Prior(0.5, 0.1, 1.5),
-    "arrival": Prior(0.5, 0.05, 1.5),
+    "cold_code": Prior(60.0, 5.0, 160.0),
+    "second_launch": Prior(0.3, 0.05, 1.5),
+    "arrival": Prior(0.4, 0.05, 1.5),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
     "fixup": Prior(2.0, 0.3, 8.0),
     "spill_clk": Prior(6.0, 1.0, 15.0),
 }
+#: far from what bounds these rows, or counted: L1 takes 128 B a clock, a result is scaled, addressed and stored
 FIXED: Mapping[str, float] = {
     "load_latency": 1.0,
     "shared_near": 0.6,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.simt_launch import dynamic_smem_bytes
+from gemmsim.families.simt_launch import dynamic_smem_bytes, fitted_vec
 from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES
 from gemmsim.hardware import Arch
@@ -33,7 +33,7 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
         return _resources(u, problem, arch)
 
-    columns = {p: config[p] for p in COLUMNS}
+    columns = {p: config[p] for p in COLUMNS} | {"vec": fitted(problem, config)}
     threads, regs, spills, smem = per_unique(columns, len(config), compute)
     return Launch(threads, regs, spills, smem, np.zeros(len(config), bool))
 
@@ -57,6 +57,12 @@ def cap(u: Columns, threads: IntArray, arch: Arch) -> IntArray:
     """Registers a thread that the compiler may use at most."""
     left = arch.regs_per_sm // np.maximum(threads * u["blocks"], 1) // 8 * 8
     return np.asarray(np.minimum(np.where(u["regs"] > 0, u["regs"], left), arch.regs_per_thread))
+
+
+def fitted(problem: Gemm, config: Config) -> IntArray:
+    """Elements of a global access that the strides allow: what is compiled for the problem."""
+    found = fitted_vec(problem.m, problem.n, problem.k, config.values, form(problem))
+    return np.broadcast_to(found, len(config)).astype(np.int64)
 
 
 def vector(u: Columns, width: int) -> IntArray:

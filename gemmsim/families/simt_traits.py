@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families import simt_resources
 from gemmsim.families.simt_resources import (
     ACCESS_BYTES,
     PAD_BYTES,
@@ -18,7 +19,7 @@ from gemmsim.families.simt_resources import (
     turned,
     vector,
 )
-from gemmsim.families.traits import FMA, BoolArray, Traits, inside
+from gemmsim.families.traits import FMA, Traits, inside
 from gemmsim.families.unique import per_unique, unique_rows
 from gemmsim.families.wavefronts import LANES, wavefronts
 from gemmsim.hardware import Arch
@@ -60,8 +61,8 @@ class _Operand:
 
 def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: bool = False) -> Traits:
     """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies."""
-    aligned = np.ones(len(config), bool) if align else _aligned(problem, config)
-    columns = {p: config[p] for p in COLUMNS} | {"aligned": aligned.astype(np.int64)}
+    fitted = config["vec"] if align else simt_resources.fitted(problem, config)
+    columns = {p: config[p] for p in COLUMNS} | {"fitted": fitted}
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
         return _counts(u, problem, arch)
@@ -125,27 +126,18 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _aligned(problem: Gemm, config: Config) -> BoolArray:
-    """Rows whose strides are multiples of the vector, so that the vector form of the kernel runs."""
-    vec = vector(config, problem.a_bytes)
-    asynchronous = config["async_copy"] == 1
-    a = (problem.a_stride % vec == 0) | asynchronous & (problem.layout[0] != "T")
-    b = (problem.b_stride % vec == 0) | asynchronous & (problem.layout[1] == "T")
-    return np.asarray(a & b & (problem.n % vec == 0))
-
-
 def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
     width = problem.a_bytes
     f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
     threads = threads_of(u)
     warps = threads / LANES
-    vec = np.where(u["aligned"] == 1, vector(u, width), 1)
-    scalar = (u["aligned"] == 0) & (u["vec"] > 1)
+    vec = np.minimum(u["fitted"], vector(u, width))
+    scalar = (vec == 1) & (u["vec"] > 1)
     a, b = (_operand(u, side, problem.layout, vec, width, threads) for side in ("bm", "bn"))
     reads, loads = _fragments(u, width)
     each = a.copies + b.copies
     copying = a.instructions + b.instructions
-    squeezed = LACKING_INSTRUCTIONS * np.maximum(0, lacking(u, problem, arch) - LACKING_FREE)
+    squeezed = LACKING_INSTRUCTIONS * np.maximum(0, lacking({**u, "vec": vec}, problem, arch) - LACKING_FREE)
     step = STEP_INSTRUCTIONS + copying + f["bk"] * (loads + squeezed)
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
@@ -156,7 +148,7 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.nd
     out = (
         warps, threads * f["bk"] * f["tm"] * f["tn"], warps * f["bk"] * reads, a.stores + b.stores, warps * step,
         warps * (copying - each), a.sectors + b.sectors, each, f["tm"] * f["tn"],
-        _store_sectors(u, width, u["aligned"] == 1) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
+        _store_sectors(u, width, vec) * warps, a.row_bytes, b.row_bytes, a.copy_bytes, b.copy_bytes,
         np.where(scalar, each, 0.0), exposed, loop, code,
     )  # fmt: skip
     return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
@@ -231,10 +223,10 @@ def _scattered(size: IntArray, bk: IntArray, wide: IntArray, width: int) -> Floa
     return wavefronts((lane % across * wide[:, None] * pitch + lane // across) * (width // 4), width // 4)
 
 
-def _store_sectors(u: Mapping[str, IntArray], width: int, vector: BoolArray) -> FloatArray:
-    """Sectors that the stores of a warp's results touch, request by request."""
+def _store_sectors(u: Mapping[str, IntArray], width: int, vec: IntArray) -> FloatArray:
+    """Sectors that the stores of a warp's results touch, request by request: groups at once where vec allows."""
     group = _groups(u["tn"], width)
     lm, ln = u["wm"] // u["tm"], u["wn"] // u["tn"]
-    touched = np.maximum(lm, 1) * np.maximum(1, ln * group * width / 32.0)
-    requests = u["tm"] * u["tn"] / np.where(vector, group, 1)
+    touched = np.maximum(lm, 1) * np.maximum(1, ln * group * width / SECTOR_BYTES)
+    requests = u["tm"] * u["tn"] / np.where(vec >= group, group, 1)
     return np.asarray(touched * requests)

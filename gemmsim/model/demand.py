@@ -76,7 +76,7 @@ class Units:
     @property
     def blocks(self) -> FloatArray:
         """All blocks of the launch."""
-        return self.whole + self.parts
+        return self.whole + self.parts if self.parts.any() else self.whole
 
 
 @dataclass

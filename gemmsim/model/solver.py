@@ -46,16 +46,15 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
     lone_ends = fill + d.lone_factor * (start + epilogue)
 
-    def block(k_steps: FloatArray, begun: FloatArray | float, fixup: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Clocks of a block of so many k-steps that begins so many tiles: its work, and its time alone."""
-        work = k_steps * depth * busy + begun * (start + epilogue) + spill
-        return work, k_steps * depth * step + begun * lone_ends + spill_lone + fixup
-
-    clk = _waves(x, d, d.units.whole, block(d.k_steps, 1.0, ZERO), free)
+    work = d.k_steps * depth * busy + start + epilogue + spill
+    alone = d.k_steps * depth * step + lone_ends + spill_lone
+    clk = _waves(x, d, d.units.whole, (work, alone), free)
     if d.units.parts.any():
+        ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
         fixup = _of("split", d.fixup_clk, free)
-        clk = clk + _waves(x, d, d.units.parts, block(d.units.part_steps, d.units.begun, fixup), free)
-    if "fill" not in free:
+        shares = steps * busy + begun * ends + spill, steps * step + begun * lone_ends + spill_lone + fixup
+        clk = clk + _waves(x, d, d.units.parts, shares, free)
+    if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
     sm_s = clk / x.gpu.clock_hz
     l2_s = ZERO if "l2" in free else _l2_bytes(d, free) * area / d.l2_bytes_per_s
@@ -67,7 +66,8 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
 
 
 def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:
-    return d.l2_weighted_bytes if "split" in free else d.l2_weighted_bytes + d.workspace_bytes
+    plain = "split" in free or not d.workspace_bytes.any()
+    return d.l2_weighted_bytes if plain else d.l2_weighted_bytes + d.workspace_bytes
 
 
 def _sharpness(x: Case) -> FloatArray:

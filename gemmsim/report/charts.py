@@ -27,6 +27,10 @@ BAND = 0.10
 BAR_HEIGHT = 16
 
 
+#: rows of a kernel that a chart draws
+MOST_POINTS = 2500
+
+
 def predicted_against_measured(points: Table) -> Chart:
     """Predicted against measured time on log axes, coloured by kernel, with the diagonal and a band of 10 %."""
     rows = _compared(points)
@@ -63,13 +67,19 @@ def ratio_against_time(points: Table) -> Chart:
 
 
 def _compared(points: Table) -> list[dict[str, Any]]:
-    """Rows with a prediction; in the order of their time, so that no kernel hides the other."""
+    """Rows with a prediction; in the order of their time, so that no kernel hides the other.
+
+    Of a kernel with more than MOST_POINTS rows every second, third and so on: a page stays small.
+    """
     rows = [
         {"kernel": r["kernel"], "size": r["size"], "tile": r["config"], "measured_us": 1e6 * r["measured_s"],
          "predicted_us": 1e6 * r["predicted_s"], "ratio": r["predicted_s"] / r["measured_s"]}
         for r in points.rows() if r["predicted_s"] == r["predicted_s"]
     ]  # fmt: skip
-    return sorted(rows, key=lambda r: r["measured_us"])
+    rows.sort(key=lambda r: r["measured_us"])
+    kernels = {kernel: [r for r in rows if r["kernel"] == kernel] for kernel in {r["kernel"] for r in rows}}
+    kept = [r for mine in kernels.values() for r in mine[:: -(-len(mine) // MOST_POINTS)]]
+    return sorted(kept, key=lambda r: r["measured_us"])
 
 
 def _cloud(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:

@@ -57,7 +57,7 @@ def _evidence(outcome: Outcome) -> Section:
     table = numbers.evidence(outcome)
     points = numbers.points(outcome)
     hand = numbers.at_hand(outcome)
-    rows = f"{len(points):,} recorded rows, shaded: within 10 %"
+    rows = f"{len(points):,} recorded rows (of many of a kernel a part is drawn), shaded: within 10 %"
     drawn = [
         Chart("predicted_against_measured", rows, charts.predicted_against_measured(points)),
         Chart("ratio_against_time", "The same, as a ratio", charts.ratio_against_time(points)),

@@ -52,7 +52,13 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Any:
     made: Any = object.__new__(Rig)
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     cupy = SimpleNamespace(get_default_memory_pool=lambda: pool, zeros_like=lambda x: x)
-    made.device, made.timer, made._data, made._room, made._seed = SimpleNamespace(cupy=cupy), Timer(), OrderedDict(), 0, 1
+    made.device, made.timer, made._data, made._room, made._seed = (
+        SimpleNamespace(cupy=cupy),
+        Timer(),
+        OrderedDict(),
+        0,
+        1,
+    )
     made.nvml = SimpleNamespace(read=lambda: dict(READING))
     made.data_made = []
 
@@ -74,7 +80,13 @@ def measured(rig: Any, **how: Any) -> dict[str, Any]:
 
 def test_a_row(rig: Any) -> None:
     row = measured(rig)
-    assert (row["status"], row["time_s"], row["timed_by"], row["launches"], row["unstable"]) == ("ok", 1e-5, "event", 1, "")
+    assert (row["status"], row["time_s"], row["timed_by"], row["launches"], row["unstable"]) == (
+        "ok",
+        1e-5,
+        "event",
+        1,
+        "",
+    )
     assert row["tflops"] == pytest.approx(2e-12 * 100 * 200 * 300 / 1e-5)
     assert row["samples_s"] == [1e-5] * 30
     assert row["power_w_before"] == row["power_w_after"] == 300

@@ -51,7 +51,6 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--tile", "128x0x64"): ("--tile", "'0'"),
     (*ONE, "--dtype", "bf17"): ("--dtype", "'bf17'", "bf16"),
     (*ONE, "--dtype", "fp64", "--family", "triton"): ("--dtype", "'fp64'", "triton has bf16"),
-    (*ONE, "--dtype", "fp64"): ("--dtype", "'fp64'", "no family"),
     (*ONE, "--l2", "hot"): ("--l2", "'hot'", "cold_clean, cold_dirty, warm"),
     (*ONE, "--format", "xml"): ("--format", "'xml'"),
     (*ONE, "--num-sms", "0"): ("--num-sms", "'0'"),

@@ -112,7 +112,7 @@ def test_the_default_and_the_sweeps_best_are_in_the_space() -> None:
     assert simt_space.THREADS == (64, 512)
 
 
-@pytest.mark.parametrize(("chip", "file", "least"), [("h200_sxm", "sm90", 0.93), ("a100_sxm_80gb", "sm80", 0.90)])
+@pytest.mark.parametrize(("chip", "file", "least"), [("h200_sxm", "sm90", 0.92), ("a100_sxm_80gb", "sm80", 0.92)])
 def test_estimates_against_a_compilers_facts(chip: str, file: str, least: float) -> None:
     """Shared memory exact; registers within 15 % or 8; spills found and not made up (NVRTC 13.5)."""
     table = read_csv(str(DATA / f"simt_facts_{file}.csv.gz"))
@@ -120,13 +120,13 @@ def test_estimates_against_a_compilers_facts(chip: str, file: str, least: float)
     config = families.config("simt", columns)
     launch = simt.launch(gemm(4096, 4096, 4096, "fp32"), config, load_gpu(chip).arch)
     regs, spills = table.number("regs_per_thread"), table.number("spill_bytes") > 0
-    assert len(config) >= 300
+    assert len(config) >= 200
     np.testing.assert_array_equal(launch.smem_bytes, table.whole("smem_bytes"))
     off = np.abs(launch.regs_per_thread - regs)
     assert np.mean((off <= 8) | (off <= 0.15 * regs)) >= least
     found = launch.spill_bytes > 0
-    assert (found & spills).sum() >= 0.6 * spills.sum()
-    assert (found & spills).sum() >= 0.8 * found.sum()
+    assert (found & spills).sum() >= 0.7 * spills.sum()
+    assert (found & spills).sum() >= 0.7 * found.sum()
 
 
 def traits(form: str | Form = "fp32", n: int = 4096, **config: int) -> simt_traits.Traits:
