@@ -1,7 +1,7 @@
 """Demand -> time. Resident blocks share an SM as a closed queue; L2, DRAM, power and launch come on top.
 
     R = soft_max4(math, shared, issue, integer, spills)      clocks a k-step that a block keeps its SM busy; wgmma and
-        spills take turns: their clocks add up
+        spills take turns: their clocks add up; so do math, issue and spills of a family with joint_issue
     S = soft_max4((latency + arrival or R) / depth, R alone)  clocks a k-step of a block that is alone; R fewer sub-
         partitions if it has fewer warps; latency + R alone if its loads do not overlap its own math
     W = k_steps R + start and epilogue + spills once more    C = k_steps S + fill + start + epilogue + spills once more
@@ -102,7 +102,7 @@ def _step(x: Case, d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
 
     busy = pipes(1.0)
     if spill.any():
-        busy = np.where(d.wgmma, busy + spill, soft_max(PIPES, busy, spill))
+        busy = np.where(d.wgmma | x.traits.joint_issue, busy + spill, soft_max(PIPES, busy, spill))
     return busy, pipes(d.lone_factor) + spill_lone
 
 
