@@ -79,6 +79,16 @@ TILES = (
     ((32, 96, 8, 16, 96, 4, 12), ((6, 0),)),
     ((96, 96, 8, 48, 48, 12, 6), ((1, 0),)),
 )
+#: what won the first sweep of the kernel as it is compiled here: tile, stages, caps; each with every way of sharing
+WINNERS = (
+    (64, 128, 16, 64, 32, 8, 8, 2, 3, 0), (64, 128, 16, 32, 64, 8, 8, 2, 3, 0), (128, 256, 16, 64, 64, 8, 16, 4, 1, 232),
+    (128, 256, 16, 32, 128, 8, 16, 4, 1, 240), (128, 96, 16, 32, 96, 8, 12, 2, 2, 0), (96, 128, 16, 48, 64, 12, 8, 3, 3, 0),
+    (64, 256, 16, 32, 128, 8, 16, 4, 1, 224), (64, 256, 8, 32, 128, 8, 16, 3, 1, 232), (64, 64, 16, 32, 64, 8, 8, 3, 6, 0),
+    (128, 64, 16, 32, 64, 8, 8, 2, 4, 0), (64, 64, 16, 32, 32, 8, 4, 3, 6, 0),
+)  # fmt: skip
+WINNERS_SHARED = (
+    PLAIN, {"stream_k": 1}, {"split_k": 3, "split_tail": 1}, {"split_k": 2}, {"split_k": 4}, {"split_k": 12},
+)  # fmt: skip
 PIPELINES = ((3, 1), (3, 1), (4, 1), (2, 1), (2, 0), (1, 0))
 
 
@@ -86,6 +96,11 @@ def shaped(generator: np.random.Generator) -> Config:
     """Tiles with each of their caps, pipelines and ways of sharing in turn; none twice."""
     names = ("bm", "bn", "bk", "wm", "wn", "tm", "tn")
     seen: dict[tuple[int, ...], dict[str, int]] = {}
+    for *tile, stages, blocks, regs in WINNERS:
+        for way in WINNERS_SHARED:
+            row = dict(zip(names, tile, strict=True)) | {"stages": stages, "async_copy": 1}
+            row |= {"vec": 4, "blocks": blocks, "regs": regs, "order": 1, "group_m": 8} | PLAIN | way
+            seen.setdefault(tuple(row.values()), row)
     turn = 0
     while len(seen) < SHAPED:
         for tile, caps in TILES:
