@@ -1,4 +1,9 @@
-"""What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes."""
+"""What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes.
+
+What each buys on held-out rows of the first sweep, MAPE 2.06 % with all (`validate --split config,shape --seeds 5
+--without X`): waves 4.68, issue 3.31 (long main loops included), fill 2.53 (a launch's cold code included), latency
+2.49 (barriers and first fragments included), split 2.28.
+"""
 
 from __future__ import annotations
 
