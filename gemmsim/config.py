@@ -35,7 +35,10 @@ class Config:
 
 #: compiler facts that replace a family's estimates -> the least that each is
 FACTS: Mapping[str, int] = {"regs_per_thread": 1, "spill_bytes": 0, "smem_bytes": 0}
-_SHORT = {"num_warps": "w", "num_stages": "s", "group_m": "g", "tm": "t", "tn": "x", "split_k": "k"}
+_SHORT = {
+    "num_warps": "w", "num_stages": "s", "group_m": "g", "tm": "t", "tn": "x", "split_k": "k", "stages": "s",
+    "async_copy": "a", "vec": "v", "blocks": "b", "regs": "r", "order": "o", "split_tail": "tail", "stream_k": "stream",
+}  # fmt: skip
 
 
 def config_key(values: Mapping[str, int]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2
 from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
+from gemmsim.families.unique import unique_rows
 from gemmsim.hardware import Gpu
 from gemmsim.model.demand import TERMS
 from gemmsim.model.predict import Prediction, check_time, predict
@@ -20,6 +23,8 @@ from gemmsim.problem import MAX_DIMENSION, FloatArray, Form, Gemm
 
 #: a change that gains less is not worth naming
 WORTH = 0.01
+#: combinations of a family's choices that are looked at all for the nearest that can launch
+MOST_COMBINATIONS = 100_000
 #: elements that row strides are padded to
 PAD = 16
 #: what one step (a factor of two) in a parameter counts when configurations are compared; others count 1
@@ -245,15 +250,30 @@ def nearest(p: Prediction, count: int = 3) -> list[dict[str, int]]:
     Distance: factors of two in each parameter, weighted so that stages go first and the tile's sides last.
     """
     family, base = p.config.family, p.config.row(0)
-    parameters = families.family(family).PARAMETERS
-    choices = [sorted({*q.choices, max(q.low, min(q.high, base[q.name]))}) for q in parameters]
-    grid = np.meshgrid(*(np.asarray(c, np.int64) for c in choices), indexing="ij")
-    space = Config(family, {q.name: g.ravel() for q, g in zip(parameters, grid, strict=True)})
+    space = _around(family, base)
     m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
     found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.dtype, family=family, config=space, l2=p.l2)
     steps = [_STEP.get(name, 1) * np.abs(_log2(v) - _log2(base[name])) for name, v in space.values.items()]
     order = np.lexsort((found.time_s, np.round(sum(steps), 9)))
     return [space.row(int(i)) for i in order[found.feasible[order]][:count]]
+
+
+def _around(family: str, base: Mapping[str, int]) -> Config:
+    """Every combination of the family's choices and the base's own values, where those are few; else the family's space
+    and what differs from the base in one or two parameters.
+    """
+    parameters = families.family(family).PARAMETERS
+    own = {q.name: max(q.low, min(q.high, base[q.name])) for q in parameters}
+    choices = {q.name: sorted({*q.choices, own[q.name]}) for q in parameters}
+    if prod(len(c) for c in choices.values()) <= MOST_COMBINATIONS:
+        grid = np.meshgrid(*(np.asarray(c, np.int64) for c in choices.values()), indexing="ij")
+        return Config(family, {name: g.ravel() for name, g in zip(choices, grid, strict=True)})
+    single = [(name, value) for name in own for value in choices[name]]
+    near = [own | {a: x, b: y} for (a, x), (b, y) in combinations(single, 2) if a != b]
+    space = families.space(family)
+    columns = {n: np.concatenate([np.asarray([row[n] for row in near]), space[n]]) for n in own}
+    first, _ = unique_rows(columns)
+    return Config(family, columns).take(np.sort(first))
 
 
 def _log2(value: npt.ArrayLike) -> FloatArray:

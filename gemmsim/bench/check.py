@@ -40,16 +40,24 @@ class ElementBound:
     relative: float
 
 
-def element_bound(form: Form) -> ElementBound:
-    """The bound of a Form: rounding of the sums, of what the epilogue adds, and of the cast to C's type."""
+def element_bound(form: Form, unfused: bool = False) -> ElementBound:
+    """The bound of a Form: rounding of the sums, of what the epilogue adds, and of the cast to C's type.
+
+    unfused: the epilogue is a kernel of its own, which finds the product rounded to C's type.
+    """
     u = ROUNDOFF["fp64" if form.dtype == "fp64" else "fp32"]
     s = scalars(form)
     slope = 1.13  # of gelu, the steepest step
     return ElementBound(
-        product=_PRODUCT[form.dtype] * u * s.alpha * slope * max(1.0, s.scale),
+        product=(_PRODUCT[form.dtype] * u + unfused * _roundoff(form)) * s.alpha * slope * max(1.0, s.scale),
         fixed=_FIXED * u if form.beta or form.epilogue else 2 * u,
-        relative=2 * ROUNDOFF["fp32" if form.dtype_c == "tf32" else str(form.dtype_c)] + 16 * u,
+        relative=2 * _roundoff(form) + 16 * u,
     )
+
+
+def _roundoff(form: Form) -> float:
+    """Of C's type."""
+    return ROUNDOFF["fp32" if form.dtype_c == "tf32" else str(form.dtype_c)]
 
 
 @dataclass(frozen=True)
@@ -85,11 +93,11 @@ def verdict(found: tuple[float, float, float, float], form: Form, k: int) -> Ver
     return Verdict(error, frobenius_limit(form, k), worst, int(broken))
 
 
-def compare(device: Device, data: Data) -> Verdict:
-    """Compare C, which a launch has just filled, with the reference."""
+def compare(device: Device, data: Data, unfused: bool = False) -> Verdict:
+    """Compare C, which a launch has just filled, with the reference; unfused: see element_bound."""
     m, n, k, form = data.key
     found = device.cupy.zeros(4, "float64")
-    bound = element_bound(form)
+    bound = element_bound(form, unfused)
     numbers = (np.float64(x) for x in (bound.product, bound.fixed, bound.relative))
     device.own(
         "compare",

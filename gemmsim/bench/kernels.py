@@ -29,7 +29,8 @@ class _Planner(Protocol):
 class Prepared:
     """A kernel on a problem's arrays. launch queues one launch; poison fills its workspace with NaN, zeroed where due.
 
-    threads, smem_bytes (static and dynamic), blocks_per_sm of its main kernel; None for a library's.
+    threads, smem_bytes (static and dynamic), blocks_per_sm of its main kernel; None for a library's. unfused: the
+    epilogue is a kernel of its own.
     """
 
     launch: Callable[[], None]
@@ -38,6 +39,7 @@ class Prepared:
     smem_bytes: int | None = None
     blocks_per_sm: int | None = None
     workspace_bytes: int = 0
+    unfused: bool = False
 
     def columns(self) -> dict[str, int | None]:
         """The columns of a row; what is not known stays as the compiler said."""
@@ -72,7 +74,7 @@ def library(device: Device, ask: Ask, data: Data, c: Any) -> Prepared:
         (number, c, np.uint64(ask.m), np.uint64(ask.n), np.float64(s.scale), data.bias, data.residual,
          np.uint64(step_code(form.epilogue))),
     )  # fmt: skip
-    return Prepared(_in_turn(product, steps), _nothing)
+    return Prepared(_in_turn(product, steps), _nothing, unfused=True)
 
 
 def _nothing() -> None:

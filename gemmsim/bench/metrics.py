@@ -126,7 +126,7 @@ BESIDE = (
     Beside("kernel_time_s", "launch", "s", (TIME,), _same, "", "time_s less demand_launch_s"),
 )  # fmt: skip
 #: terms that no counter shows by itself
-WITHOUT = ("fill", "epilogue", "edge", "alignment")
+WITHOUT = ("fill", "epilogue", "edge", "alignment", "split")
 
 
 def combined(kernels: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -73,7 +73,7 @@ class Rig:
         data.poison(self.device)
         prepared.poison()
         launch_s = self.timer.once(prepared.launch)
-        return launch_s, check.compare(self.device, data)
+        return launch_s, check.compare(self.device, data, prepared.unfused)
 
     def _timed(self, ask: Ask, prepared: Prepared, data: Data, launch_s: float) -> dict[str, Any]:
         how = ask.conditions

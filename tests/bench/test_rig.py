@@ -70,7 +70,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "make", make)
     monkeypatch.setattr(module, "prepare", lambda device, task, data: made.prepared)
     monkeypatch.setattr(module, "library", lambda device, ask, data, c: made.prepared)
-    monkeypatch.setattr(module.check, "compare", lambda device, data: made.verdict)
+    monkeypatch.setattr(module.check, "compare", lambda device, data, unfused: made.verdict)
     return made
 
 

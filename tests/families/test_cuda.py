@@ -127,3 +127,24 @@ def test_a_kernel_opens_with_what_it_does_and_names_its_macros(family: ModuleTyp
     assert header.startswith(f"// {path.stem}: ")
     for macro in (*family.MACROS.values(), "TYPE", "OUT", "STEPS", "BETA"):
         assert re.search(rf"\b{macro}\b", header), f"{macro} is not in the header of {path.name}"
+
+
+@pytest.mark.parametrize(
+    ("size", "layout", "asynchronous", "expected"),
+    [
+        ((64, 64, 64), "NN", 1, 4),
+        ((63, 64, 63), "NN", 1, 4),  # A goes element by element anyway
+        ((63, 64, 63), "NN", 0, 1),
+        ((64, 66, 64), "NN", 1, 2),
+        ((64, 65, 64), "NN", 1, 1),
+        ((63, 64, 64), "TN", 1, 1),  # A runs on along M
+        ((64, 64, 63), "NT", 1, 4),
+        ((64, 62, 64), "NT", 1, 2),  # B's copies do not mind, C's stores do
+    ],
+)
+def test_the_vector_width_is_what_the_strides_allow(
+    size: tuple[int, int, int], layout: str, asynchronous: int, expected: int
+) -> None:
+    config = SIMT | {"async_copy": asynchronous, "stages": 2}
+    assert simt_launch.fitted(*size, config, form_of(Form("fp32", layout=layout)))["vec"] == expected
+    assert simt_launch.fitted(*size, config, form_of(Form("fp64", layout=layout)))["vec"] == min(expected, 2)

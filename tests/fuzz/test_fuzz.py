@@ -408,7 +408,8 @@ def given_columns(draw: st.DrawFn, family: str, dtype: str) -> dict[str, st.Sear
     other: dict[str, st.SearchStrategy[Any]] = {
         "gpu": st.sampled_from(["h200_sxm", "a100_sxm_80gb", "t4", ""]), "family": st.sampled_from([family, ""]),
         "dtype": st.sampled_from([dtype, ""]), "l2": st.sampled_from([*L2_CONDITIONS, ""]),
-        "dtype_b": st.sampled_from(["", dtype]), "layout": st.sampled_from(["", "NN", "NT"]),
+        "dtype_b": st.sampled_from(["", dtype]), "dtype_c": st.sampled_from(["", "", "bf16", "fp32"]),
+        "layout": st.sampled_from(["", "NN", "NT"]),
         "batch": st.sampled_from(["", "1", "1", "3"]), "beta": st.sampled_from(["", "0", "0", "1"]),
         "epilogue": st.sampled_from(["", "", "bias", "bias,gelu"]),
     }  # fmt: skip

@@ -15,7 +15,7 @@ from gemmsim.hardware import Gpu
 ILLEGAL, HANG, IDLE = 661, 662, 663
 _BODIES = {
     ILLEGAL: "*(volatile int*)8 = 1;",
-    HANG: "for (volatile int i = 0; i < 1; i += 0) {}",
+    HANG: 'while (M) asm volatile("nanosleep.u32 1000;");',
     IDLE: "",
 }
 _HEAD = (

@@ -55,7 +55,7 @@ def faults(rig: Any, data_of: Any, tasks: Sequence[Task]) -> list[str]:
             prepared.launch()
             from gemmsim.bench.check import compare
 
-            reason = compare(rig.device, data).reason
+            reason = compare(rig.device, data, prepared.unfused).reason
             found += [f"{name}, {turn} launch: {reason}"] if reason else []
     return found
 
