@@ -21,17 +21,19 @@ SHAPES = (
 )  # fmt: skip
 #: 0.3 s a launch at 4096 cubed: not at every size
 SLOW = {"naive, uncoalesced": ((1024, 1024, 1024), (4096, 4096, 4096))}
-WARP = {"bm": 64, "bn": 256, "bk": 8, "wm": 32, "wn": 128, "tm": 8, "tn": 16, "regs": 232, "group_m": 8}
+WARP = {"bm": 64, "bn": 128, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "regs": 0, "group_m": 8}
+WIDE = {"bm": 64, "bn": 256, "bk": 8, "wm": 32, "wn": 128, "tm": 8, "tn": 16, "regs": 232, "group_m": 8}
+LAST = {"bm": 96, "bn": 128, "bk": 16, "wm": 48, "wn": 64, "tm": 12, "tn": 8, "blocks": 3, "regs": 0, "group_m": 8}
 #: stage -> family, its parameters, the share of cuBLAS that is often quoted for it
 STAGES: Mapping[str, tuple[str, Mapping[str, int], str]] = {
-    "naive, uncoalesced": ("naive", {"bm": 32, "bn": 32, "bk": 8, "coalesced": 0}, "1"),
+    "naive, uncoalesced": ("naive", {"bm": 32, "bn": 32, "bk": 8, "coalesced": 0}, ""),
     "naive, coalesced": ("naive", {"bm": 32, "bn": 32, "bk": 8, "coalesced": 1}, "2"),
     "shared-memory tile": ("smem_tile", {"bm": 32, "bn": 32, "bk": 32, "pad": 1}, "25"),
     "register tile": ("register_tile", {"bm": 128, "bn": 128, "bk": 16, "tm": 8, "tn": 8}, "65"),
-    "warp tile, one buffer": ("simt", WARP | {"stages": 1, "async_copy": 0}, "80"),
-    "double buffer": ("simt", WARP | {"stages": 2, "async_copy": 0}, ""),
-    "cp.async, 3 stages": ("simt", WARP | {"stages": 3, "async_copy": 1}, ""),
-    "last wave by stream-K": ("simt", WARP | {"stages": 3, "async_copy": 1, "stream_k": 1}, ""),
+    "warp tile, one buffer": ("simt", WARP | {"bk": 8, "stages": 1, "async_copy": 0, "blocks": 4}, "80"),
+    "double buffer, cp.async": ("simt", WARP | {"bk": 16, "stages": 2, "blocks": 3}, ""),
+    "three buffers, 8x16 a thread": ("simt", WIDE | {"stages": 3}, ""),
+    "stream-K, 12x8 a thread": ("simt", LAST | {"stages": 3, "order": 0, "stream_k": 1}, ""),
 }
 Row = dict[str, object]
 
