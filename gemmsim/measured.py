@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.occupancy import blocks_per_sm
 from gemmsim.model.predict import with_facts
-from gemmsim.problem import FloatArray, Gemm, dtype_name, gemm
+from gemmsim.problem import FloatArray, Form, Gemm, dtype_name, form_of, gemm
 from gemmsim.rows import Table, read_csv
 
 #: a median over so many times the minimum was disturbed, and the minimum stands for it
@@ -23,6 +24,8 @@ DISTURBED = 2.0
 #: no kernel takes less or more, s: another number is in another unit
 _LEAST_S, _MOST_S = 1e-8, 1e6
 Index = npt.NDArray[np.intp]
+#: columns that say more of a problem than its size and type
+FORM = ("dtype_b", "dtype_c", "layout", "batch", "beta", "epilogue")
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ def read_measured(
 ) -> Measured:
     """The timed rows of a CSV. Columns gpu, family, dtype and l2 say what they are; arguments stand in if missing.
 
+    So do, if there, layout, epilogue, beta, batch and the types of B and C: all rows of a file are of one form.
     time_s, or median_s, is the time; a median over twice min_s was disturbed, and min_s stands for it. Rows with a
     column status other than ok are left out. Raises GemmsimError for rows that differ in what they are or lack a time.
     """
@@ -142,12 +146,28 @@ def read_measured(
     columns = {p.name: table.whole(p.name, keep, low=families.least(p)) for p in known}
     config = families.config(what["family"], columns, len(keep))
     rows = Measured(
-        gemm(m, n, k, dtype_), config, table.facts(keep, config.values), _time(table, keep), chip,
+        gemm(m, n, k, _form(table, dtype_)), config, table.facts(keep, config.values), _time(table, keep), chip,
         l2_condition(what["l2"], where=path),
     )  # fmt: skip
     for row, reason in rows.refused():
         raise GemmsimError(f"{table.place(int(keep[row]))} cannot launch on {chip.name}, and has a time: {reason}")
     return rows
+
+
+def _form(table: Table, dtype: str) -> Form:
+    """The one form of all rows. Raises GemmsimError where they differ in it."""
+    cells = {name: _one(table, name, None).strip() for name in FORM if name in table}
+    given = {name: cell for name, cell in cells.items() if cell}
+    changes: dict[str, Any] = {name: given[name] for name in ("dtype_b", "dtype_c", "layout") if name in given}
+    if "epilogue" in given:
+        changes["epilogue"] = tuple(given["epilogue"].split(","))
+    for name, low in {"batch": 1, "beta": 0}.items():
+        if name in given:
+            changes[name] = int(table.whole(name, np.zeros(1, np.intp), low=low)[0])
+    try:
+        return form_of(Form(dtype, **changes))
+    except GemmsimError as error:
+        raise GemmsimError(f"{table.path}: {error}") from None
 
 
 def _one(table: Table, name: str, given: str | None) -> str:

@@ -25,8 +25,8 @@
 //   rows together; the first `whole` of them are computed in one go.
 // Split-K (STREAM_K=0): each tile from `whole` on is cut into `slices` along K, a block each: grid.x = whole + (tiles - whole)*
 //   slices. W holds (tiles - whole)*slices*BM*BN elements, which `reduce` sums in order: 256 threads, grid.x = (tiles - whole)*
-//   ceil(BM*BN/1024). All tiles whole: whole = tiles, slices = 1, W null, no reduce. Slices fill the last wave: 54.1 against
-//   52.7 TFLOP/s at 8192^3.
+//   ceil(BM*BN/1024). All tiles whole: whole = tiles, slices = 1, W null, no reduce. Slices fill the last wave: at 8192^3
+//   53.7 TFLOP/s against 52.5 with whole tiles alone.
 // Stream-K (STREAM_K=1): every block of the grid must be resident. Block b first computes the tiles b, b + grid, ... below
 //   `whole` (a multiple of the grid), then its share of the k-steps of all other tiles, laid end to end: those from share(b) to
 //   share(b + 1), see `Shares`. A share begins in one tile, passes over whole ones and ends in another. The block that has a
@@ -35,12 +35,10 @@
 //   flag a block (zero before the first launch, and again after each), up to a multiple of 256 bytes, then BM*BN elements a
 //   block. `least`: a share is not cut within so many k-steps of a tile's edge.
 //
-// Figure (H200 SXM, 2026-11-30, cold_clean, interleaved with cuBLAS fp32): geomean 1.058 of cuBLAS over 12 shapes with the best
-//   configuration of each (39 of 177 went to all shapes; picked and timed in one run), 1.046 with the one above for all:
-//   50.1 TFLOP/s at 2048^3 (1.00), 52.6 at 4096^3 (1.03), 54.1 at 8192^3 (1.06), 47.6 at 128x11008x4096 (1.15). The rows:
-//   studies/h200/simt_versus_cublas.csv.gz, simt_fp32_sweep.csv.gz.
-// Steps at 4096^3, TFLOP/s (of cuBLAS, 51.1): 64x128x16, 8x8, three blocks an SM 51.1 (1.00); 64x256x8, 8x16, REGS=232 52.3
-//   (1.02); its last wave sliced 52.6 (1.03).
+// Figure (H200 SXM, 2026-11-30, NVRTC 13.5, cold_clean, timed in turn with cuBLAS fp32; configurations picked in another run):
+//   geomean 1.065 of cuBLAS over 12 shapes: 1.009 at 2048^3, 1.028 at 4096^3, 1.047 at 8192^3 (53.7 TFLOP/s), 1.165 at
+//   128x11008x4096. Bias and GELU fused: 0.8 % over the fastest plain kernel at 4096^3, 2.3 % at 128x11008x4096. The rows are
+//   studies/h200/simt_{versus_cublas,fused,fp32}.csv.gz, printed by studies/h200/{versus,fused}.py.
 // What decides: which register banks the operands of an FFMA fall into.
 //   - A not transposed (LDS.128 along K) changes the bank of a[i] at each k, and accumulators wander: slower.
 //   - Accumulators stored as they are must lie in aligned fours, in the banks of b: see store_result.

@@ -1,4 +1,4 @@
-"""The ladder of fp32 kernels: `ladder.py draw BATCH`, `gemmsim measure --against cublas`, `ladder.py show BATCH ROWS`.
+"""The ladder of fp32 kernels: `ladder.py draw BATCH`, `gemmsim measure --against cublas`, `ladder.py show ROWS`.
 
 draw: every stage at 1024, 4096 and 8192 cubed and three shapes of Llama-2-7B. show: a table of TFLOP/s and the share of
 cuBLAS' time, interleaved sample by sample; `--picture FILE.svg` draws it.
@@ -52,10 +52,10 @@ def draw(args: argparse.Namespace) -> None:
     print(f"{args.out}: {len(rows)} rows")
 
 
-def table(batch: Table, rows: Table) -> list[Row]:
+def table(rows: Table) -> list[Row]:
     """One entry a measured row: stage, shape, TFLOP/s, cuBLAS' TFLOP/s, share."""
     out: list[Row] = []
-    stages, sizes = batch.text("stage"), np.stack([rows.whole(d) for d in "mnk"], 1)
+    stages, sizes = rows.text("stage"), np.stack([rows.whole(d) for d in "mnk"], 1)
     time_s, cublas_s = (rows.number(c, blank_ok=True) for c in ("time_s", "cublas_time_s"))
     for stage, size, own, other in zip(stages, sizes.tolist(), time_s, cublas_s, strict=True):
         work = 2.0 * np.prod(size) / 1e12
@@ -66,7 +66,7 @@ def table(batch: Table, rows: Table) -> list[Row]:
 
 def show(args: argparse.Namespace) -> None:
     """Print the table and draw the picture."""
-    rows = table(read_csv(args.batch), read_csv(args.rows))
+    rows = table(read_csv(args.rows))
     shapes = list(dict.fromkeys(str(row["shape"]) for row in rows))
     print(f"| stage | often quoted | {' | '.join(shapes)} |\n|---|---|{'---|' * len(shapes)}")
     for stage, (_, _, quoted) in STAGES.items():
@@ -103,7 +103,6 @@ def main() -> None:
     d.add_argument("out")
     d.set_defaults(run=draw)
     s = verbs.add_parser("show")
-    s.add_argument("batch")
     s.add_argument("rows")
     s.add_argument("--picture")
     s.add_argument("--shape", default="4096x4096x4096")

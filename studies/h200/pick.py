@@ -1,4 +1,4 @@
-"""How good the picks are over a whole space: `pick.py draw BATCH`, `gemmsim measure`, `pick.py score BATCH ROWS`.
+"""How good the picks are over a whole space: `pick.py draw BATCH`, `gemmsim measure`, `pick.py score ROWS`.
 
 draw: for each of ten shapes the first ten of `gemmsim rank` (source: rank1 to rank10), the best measured configurations
 of earlier rows (`--rows`, source: campaign) and configurations drawn uniformly from what can launch (source: random;
@@ -73,8 +73,8 @@ def draw(args: argparse.Namespace) -> None:
 
 def score(args: argparse.Namespace) -> None:
     """Print the table."""
-    batch, table = read_csv(args.batch), read_csv(args.rows)
-    source, status = np.asarray(batch.text("source")), np.asarray(table.text("status"))
+    table = read_csv(args.rows)
+    source, status = np.asarray(table.text("source")), np.asarray(table.text("status"))
     time_s = np.where(status == "ok", table.number("time_s", blank_ok=True), np.inf)
     time_s = np.where(np.isnan(time_s), np.inf, time_s)
     sizes = np.stack([table.whole(d) for d in "mnk"], 1)
@@ -106,7 +106,6 @@ def main() -> None:
     d.add_argument("--seed", type=int, default=4)
     d.set_defaults(run=draw)
     s = verbs.add_parser("score")
-    s.add_argument("batch")
     s.add_argument("rows")
     s.set_defaults(run=score)
     args = parser.parse_args()
