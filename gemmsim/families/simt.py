@@ -61,7 +61,8 @@ PRIORS: Mapping[str, Prior] = {
     "second_launch": Prior(0.3, 0.05, 1.5),
     "arrival": Prior(0.4, 0.05, 1.5),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
-    "fixup": Prior(2.0, 0.3, 8.0),
+    "handover": Prior(4.0, 0.5, 20.0),
+    "fixup": Prior(1.5, 0.3, 8.0),
     "spill_clk": Prior(6.0, 2.5, 15.0),
 }
 #: far from what bounds these rows, or counted: L1 takes 128 B a clock, a result is scaled, addressed and stored

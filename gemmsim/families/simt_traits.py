@@ -32,7 +32,7 @@ from gemmsim.problem import FloatArray, Gemm, IntArray
 
 #: what decides the counts
 COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec", "blocks", "regs", "stream_k")
-SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
+SECTOR_BYTES, WAVEFRONT_BYTES, LINE_SECTORS = 32, 128, 4
 #: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, buffers' pointers;
 #: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations that do not
 #: spill: 1.1 % mean error of all instructions)
@@ -48,8 +48,9 @@ BANK_CONFLICTS, ODD_BANK_CONFLICTS = 1.12, 1.17
 INSTRUCTION_BYTES = 16.0
 #: instructions before and after the main loop, beside those for each copy and result
 ENDS_INSTRUCTIONS = 300.0
-#: times that a spilled word goes out and back a k-step, and more for each word beyond some (SASS of 75 that spill)
-SPILL_REPEATS, SPILL_MORE, SPILL_FEW = 0.35, 0.015, 50.0
+#: times that a spilled word goes out and comes back a k-step: SPILL_REPEATS words ** SPILL_POWER (counted on an H200 for
+#: 17 launches of 8 to 1560 B: from none to five times)
+SPILL_REPEATS, SPILL_POWER = 0.04, 0.785
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,9 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies."""
     fitted = config["vec"] if align else simt_resources.fitted(problem, config)
     columns = {p: config[p] for p in COLUMNS} | {"fitted": fitted}
+    for side, stride in (("bm", problem.a_stride), ("bn", problem.b_stride)):
+        whole = np.ones(1, np.int64) if align else (stride * problem.a_bytes % SECTOR_BYTES == 0).astype(np.int64)
+        columns[f"{side}_aligned"] = np.broadcast_to(whole, len(config))
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
         return _counts(u, problem, arch)
@@ -98,7 +102,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         barrier_warps=zero,
         step_clk=zero,
         depth=depth,
-        asynchronous=np.ones(1, bool),
+        asynchronous=asynchronous,
         through_registers=~asynchronous,
         fill_steps=depth,
         prologue_loads=c["loads"],
@@ -112,12 +116,12 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         repeats_rows=no,
         bank_conflicts=np.where(even, BANK_CONFLICTS, ODD_BANK_CONFLICTS),
         joint_issue=np.ones(1, bool),
-        prefetched=np.ones(1, bool),
+        prefetched=asynchronous,
         exposed_clk=c["exposed"],
         exposed_barriers=c["warps"] * np.where(stages == 1, 2, 1),
         loop_bytes=c["loop_bytes"],
         code_bytes=c["code_bytes"],
-        spill_repeats=SPILL_REPEATS + SPILL_MORE * np.maximum(0, launch.spill_bytes / 4 - SPILL_FEW),
+        spill_repeats=SPILL_REPEATS * np.power(launch.spill_bytes / 4, SPILL_POWER),
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,
@@ -169,10 +173,12 @@ def _operand(
         columns = {"size": size, "bk": bk, "wide": wide}
         first, inverse = unique_rows(columns)
         once = _scattered(size[first], bk[first], wide[first], width)[inverse]
+        once = np.maximum(once, np.where(u["async_copy"] == 1, _rows_touched(u, side, bk, wide, width), 1))
         stores = once * wide * np.ceil(size * bk / wide / LANES)
         row = bk * width
     else:
         stores, row = np.ceil(bk * size * width / WAVEFRONT_BYTES), size * width
+        stores = np.where((u["async_copy"] == 1) & (u[f"{side}_aligned"] == 0), (1 + LINE_SECTORS) * stores, stores)
     copy = wide * width
     through_l1 = (copy < ACCESS_BYTES) | (u["async_copy"] == 0)
     sectors = np.where(through_l1, bk * size * width / SECTOR_BYTES, 0.0)
@@ -181,6 +187,13 @@ def _operand(
     stored = (wide if turned(side, layout) else 1) + THROUGH_INSTRUCTIONS[side == "bn"]
     instructions = count * (1 + np.where(asynchronous, each, stored))
     return _Operand(*(np.asarray(x, np.float64) for x in (count, instructions, stores, sectors, row, copy)))
+
+
+def _rows_touched(u: Mapping[str, IntArray], side: str, bk: IntArray, wide: IntArray, width: int) -> FloatArray:
+    """Wavefronts that cp.async takes for the rows of memory under a warp's copies: one each, or one a sector if split."""
+    across = lanes_across(bk, wide)
+    sectors = across * wide * width / SECTOR_BYTES + 1
+    return np.asarray(LANES / across * np.where(u[f"{side}_aligned"] == 1, 1, sectors))
 
 
 def _groups(count: IntArray, width: int) -> IntArray:

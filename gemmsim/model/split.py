@@ -82,7 +82,7 @@ def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
     workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
     peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
     passing = tile_bytes / PORT_BYTES_PER_CLK + l2_latency_clk(x.gpu)
-    fixup = x.c["fixup"] * np.where(ragged, (1 + peers) * passing, 0)
+    fixup = np.where(ragged, (x.c["handover"] + x.c["fixup"] * peers) * passing, 0)
     return Cost(workspace, np.where(u.summed > 0, _second_s(x, workspace), 0), fixup)
 
 
