@@ -94,12 +94,6 @@ def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np
     return threads, regs, spills, dynamic_smem_bytes(u, form(problem))
 
 
-def lacking(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> FloatArray:
-    """Registers a thread that the cap is short of what nothing limits."""
-    threads = threads_of(u)
-    return np.asarray(np.maximum(0, wanted(u, problem, threads) - cap(u, threads, arch)))
-
-
 def wanted(u: Mapping[str, IntArray], problem: Gemm, threads: IntArray) -> FloatArray:
     """Registers a thread that nothing limits.
 

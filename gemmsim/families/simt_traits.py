@@ -18,7 +18,6 @@ from gemmsim.families.simt_resources import (
     ACCESS_BYTES,
     PAD_BYTES,
     copies,
-    lacking,
     lanes_across,
     threads_of,
     turned,
@@ -38,13 +37,10 @@ SECTOR_BYTES, WAVEFRONT_BYTES, LINE_SECTORS = 32, 128, 4
 #: spill: 1.1 % mean error of all instructions)
 STEP_INSTRUCTIONS = 39.0
 COPY_INSTRUCTIONS, STRAIGHT_INSTRUCTIONS, THROUGH_INSTRUCTIONS = 0.75, 2.2, (0.3, 5.1)
-#: and for each column of K and register that the cap is short of what the thread wants, beyond some: values computed
-#: anew, fragments read late (rows of 64x128x16 at caps of 128 and 140 for 155 wanted are 6 to 8 % slower)
-LACKING_INSTRUCTIONS, LACKING_FREE = 0.25, 10.0
 #: clocks from a fragment's read to its first use, and from a store into shared memory to the barrier behind it
 FRAGMENT_CLK, STORE_CLK = 33.0, 40.0
-#: clocks of an FFMA: tiles whose sides are multiples of eight meet in a register bank less often
-BANK_CONFLICTS, ODD_BANK_CONFLICTS = 1.12, 1.17
+#: clocks of an FFMA: operands that meet in a register bank
+BANK_CONFLICTS = 1.12
 INSTRUCTION_BYTES = 16.0
 #: instructions before and after the main loop, beside those for each copy and result
 ENDS_INSTRUCTIONS = 300.0
@@ -74,14 +70,13 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         columns[f"{side}_aligned"] = np.broadcast_to(whole, len(config))
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
-        return _counts(u, problem, arch)
+        return _counts(u, problem)
 
     names = _NAMES
     c = dict(zip(names, per_unique(columns, len(config), compute), strict=True))
     live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
     zero, no = np.zeros(1), np.zeros(1, bool)
     stages, asynchronous = config["stages"], config["async_copy"] == 1
-    even = (config["tm"] % 8 == 0) & (config["tn"] % 8 == 0)
     depth = np.maximum(1, np.where(asynchronous, stages - 2, 1)).astype(np.float64)
     return Traits(
         path=np.full(1, FMA),
@@ -114,7 +109,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         b_copy_bytes=c["b_copy_bytes"],
         scalar_loads=c["scalar_loads"],
         repeats_rows=no,
-        bank_conflicts=np.where(even, BANK_CONFLICTS, ODD_BANK_CONFLICTS),
+        bank_conflicts=np.full(1, BANK_CONFLICTS),
         joint_issue=np.ones(1, bool),
         prefetched=asynchronous,
         exposed_clk=c["exposed"],
@@ -135,7 +130,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
+def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     width = problem.a_bytes
     f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
     threads = threads_of(u)
@@ -146,8 +141,7 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.nd
     reads, loads = _fragments(u, width)
     each = a.copies + b.copies
     copying = a.instructions + b.instructions
-    squeezed = LACKING_INSTRUCTIONS * np.maximum(0, lacking({**u, "vec": vec}, problem, arch) - LACKING_FREE)
-    step = STEP_INSTRUCTIONS + copying + f["bk"] * (loads + squeezed)
+    step = STEP_INSTRUCTIONS + copying + f["bk"] * loads
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
     exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
