@@ -7,6 +7,7 @@
     W = k_steps R + start and epilogue + spills once more    C = k_steps S + fill + start + epilogue + spills once more
     a block whose warps meet at no barrier is as many customers as it has parts: n x parts, W / parts, S with R / parts
     an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own
+    the slowest SM is behind the mean by straggler, where waves do not even that out: SM (1 + straggler / waves)
     time = soft_max(SM, L2, DRAM) x power + launch
 
 `queue` is a closed form in the place of exact mean-value analysis, which needs one pass a resident block.
@@ -56,6 +57,9 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
         clk = clk + _waves(x, d, d.units.parts, shares, free)
     if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
+    if x.c["straggler"] > 0 and "waves" not in free:
+        waves = d.units.blocks / (x.gpu.sm_count * x.blocks_per_sm)
+        clk = clk * (1 + x.c["straggler"] / np.sqrt(np.maximum(waves, 1)))
     sm_s = clk / x.gpu.clock_hz
     l2_s = ZERO if "l2" in free else _l2_bytes(d, free) * area / d.l2_bytes_per_s
     total = soft_max(_sharpness(x), sm_s, l2_s, _dram_s(d, free))
