@@ -27,6 +27,8 @@ from gemmsim.problem import FloatArray
 PART_DEPTH = 8.0
 #: slices that a thread of the second kernel has in flight
 SLICES_IN_FLIGHT = 8.0
+#: latencies of the L2 in turn where a part is passed on: the flag is seen, the block meets, the part is read
+HOPS = 4.0
 ZERO = np.zeros(1)
 
 
@@ -81,7 +83,7 @@ def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
     ragged = t.stream_k & (u.parts > 0)
     workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
     peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
-    passing = tile_bytes / PORT_BYTES_PER_CLK + l2_latency_clk(x.gpu)
+    passing = tile_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
     fixup = np.where(ragged, (x.c["handover"] + x.c["fixup"] * peers) * passing, 0)
     return Cost(workspace, np.where(u.summed > 0, _second_s(x, workspace), 0), fixup)
 
