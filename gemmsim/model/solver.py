@@ -28,6 +28,8 @@ from gemmsim.problem import FloatArray
 
 NOTHING: Set[str] = frozenset()
 PIPES = 4.0  # sharpness of the maximum of an SM's pipes
+#: of the queue's noise, what is left where blocks wait for code: short waits, evenly spread
+FETCH_NOISE = 0.2
 ZERO = np.zeros(1)
 
 
@@ -40,8 +42,6 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
     if d.exposed_clk.any():
         step = step + _of("latency", d.exposed_clk, free)
-    if d.fetch_clk.any():
-        step = np.maximum(step, _of("issue", d.fetch_clk, free))
     area, depth = (d.useful_area, d.useful_depth) if "edge" in free else (1.0, 1.0)
     spill, spill_lone = _of("spill", d.spill_clk, free), _of("spill", d.spill_lone_clk, free)
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
@@ -49,11 +49,14 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
 
     work = d.k_steps * depth * busy + start + epilogue + spill
     alone = d.k_steps * depth * step + lone_ends + spill_lone
-    clk = _waves(x, d, d.units.whole, (work, alone), free)
+    walk = _of("issue", d.fetch_clk, free) * depth
+    clk = _waves(x, d, d.units.whole, (work, alone, d.k_steps * walk + lone_ends), free)
     if d.units.parts.any():
         ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
         fixup = _of("split", d.fixup_clk, free)
-        shares = steps * busy + begun * ends + spill, steps * step + begun * lone_ends + spill_lone + fixup
+        lone_share = begun * lone_ends + spill_lone + fixup
+        walked = d.units.part_steps * walk + begun * lone_ends + fixup
+        shares = steps * busy + begun * ends + spill, steps * step + lone_share, walked
         clk = clk + _waves(x, d, d.units.parts, shares, free)
     if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
@@ -134,13 +137,22 @@ def _blocks(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
     return _of("fill", d.start_issue_clk, free), _of("epilogue", d.epilogue_clk, free)
 
 
-def _waves(x: Case, d: Demand, tiles: FloatArray, block: tuple[FloatArray, FloatArray], free: Set[str]) -> FloatArray:
-    """Clocks of the busiest SM for so many equal blocks: whole waves at full residency, the rest at its own."""
-    work, alone = block
+def _waves(
+    x: Case, d: Demand, tiles: FloatArray, block: tuple[FloatArray, FloatArray, FloatArray], free: Set[str]
+) -> FloatArray:
+    """Clocks of the busiest SM for so many equal blocks: whole waves at full residency, the rest at its own.
+
+    A block takes no less than its walk through code that must be fetched; others issue meanwhile, nearly in turn.
+    """
+    work, alone, walk = block
     tiles = tiles * d.useful_area if "edge" in free else tiles
 
     def wave(blocks: FloatArray) -> FloatArray:
-        return queue(blocks * x.traits.parts, work, np.maximum(alone, work), x.c["queue_noise"])
+        count, noise = blocks * x.traits.parts, x.c["queue_noise"]
+        served = queue(count, work, np.maximum(alone, work), noise)
+        if not d.fetch_clk.any():
+            return served
+        return np.maximum(served, queue(count, work, np.maximum(walk, work), FETCH_NOISE * noise))
 
     if "waves" in free:  # every SM equally busy to the end
         return np.asarray(tiles / (x.gpu.sm_count * x.blocks_per_sm) * wave(x.blocks_per_sm))
