@@ -57,7 +57,7 @@ PRIORS: Mapping[str, Prior] = {
     "start": Prior(8.0, 1.0, 25.0),
     "queue_noise": Prior(0.2, 0.03, 1.0),
     "fetch_clk": Prior(20.0, 4.0, 80.0),
-    "cold_code": Prior(12.0, 3.0, 40.0),
+    "cold_code": Prior(6.0, 1.0, 15.0),
     "second_launch": Prior(0.5, 0.05, 3.0),
     "arrival": Prior(0.5, 0.05, 2.0),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
