@@ -41,10 +41,10 @@ PARAMETERS = (
     Parameter("vec", (4,), 4, 1, 4, True, "elements of a global load, fewer where a stride or an address forbids it"),
     Parameter("blocks", (1, 2, 3, 4, 6), 1, 1, 16, False, "blocks an SM that the compiler leaves registers for"),
     Parameter(
-        "regs", (224, 232, 216, 240, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"
+        "regs", (232, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"
     ),
     Parameter("order", (1,), 1, 0, 1, False, "a thread's products are written down row by row (0) or column by column"),
-    Parameter("group_m", (1, 8, 16), 8, 1, 65535, False, "tile rows that the raster walks together"),
+    Parameter("group_m", (8, 1), 8, 1, 65535, False, "tile rows that the raster walks together"),
     Parameter("split_k", (1, 2, 3, 4, 6, 8, 12, 16), 1, 1, 256, False, "slices along K of a tile that is split"),
     Parameter("split_tail", (0, 1), 0, 0, 1, False, "1: only tiles past the last whole wave are split; 0: all"),
     Parameter("stream_k", (0, 1), 0, 0, 1, False, "1: one persistent wave shares out the k-steps evenly"),
