@@ -62,6 +62,7 @@ PRIORS: Mapping[str, Prior] = {
     "arrival": Prior(0.5, 0.05, 2.0),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
     "straggler": Prior(0.02, 0.002, 0.08),
+    "in_step": Prior(0.7, 0.1, 1.0),
     "handover": Prior(8.0, 1.0, 60.0),
     "fixup": Prior(1.5, 0.3, 8.0),
     "spill_clk": Prior(6.0, 2.5, 15.0),

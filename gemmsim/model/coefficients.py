@@ -49,6 +49,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "memory_sharpness_lone": (4.0, "exponent", "the same with one block an SM"),
     "queue_noise": (0.1, "share", "0: resident blocks run in step; 1: they queue for the SM at random"),
     "straggler": (0.0, "share", "how far the slowest SM of a single wave is behind the mean"),
+    "in_step": (0.0, "share", "how often two resident blocks end together, and the blocks of the last wave with them"),
     "power": (0.0, "slow-down a unit of peak", "clock lost above power_onset"),
     "power_onset": (1.0, "of the tensor peak", "average rate at which the power cap begins to bite"),
 }

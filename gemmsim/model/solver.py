@@ -159,7 +159,21 @@ def _waves(
     busiest = np.ceil(tiles / x.gpu.sm_count)
     full = np.floor(busiest / x.blocks_per_sm)
     rest = busiest - full * x.blocks_per_sm
-    return np.asarray(full * wave(x.blocks_per_sm) + np.where(rest > 0, wave(np.maximum(rest, 1)), 0))
+    whole = wave(x.blocks_per_sm)
+    last = np.where(rest > 0, wave(np.maximum(rest, 1)), 0)
+    if x.c["in_step"] > 0:
+        last = last + _together(x, full, rest) * (whole - last)
+    return np.asarray(full * whole + last)
+
+
+def _together(x: Case, full: FloatArray, rest: FloatArray) -> FloatArray:
+    """How often the last wave fills both slots of an SM, though it would leave one empty if spread evenly.
+
+    Two resident blocks end together, the less the more waves have been: the SM that is done takes the next two.
+    Without it rows of an H200 with two blocks an SM and 2.06 to 2.9 blocks for each are predicted 14 % too fast.
+    """
+    behind = (rest > 0) & (full > 0) & (x.blocks_per_sm == 2)
+    return np.asarray(np.where(behind, x.c["in_step"] / np.maximum(full, 1), 0))
 
 
 def queue(blocks: FloatArray, work: FloatArray, alone: FloatArray, noise: float) -> FloatArray:
