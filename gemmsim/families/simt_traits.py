@@ -1,8 +1,12 @@
 """What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes.
 
-What each buys on held-out rows of the first sweep, MAPE 2.06 % with all (`validate --split config,shape --seeds 5
---without X`): waves 4.68, issue 3.31 (long main loops included), fill 2.53 (a launch's cold code included), latency
-2.49 (barriers and first fragments included), split 2.28.
+Through registers (async_copy 0) NVRTC moves the loads of the next tile behind the multiply-adds of this one, right before
+their stores, so a block waits for them (`prefetched` is false).
+
+What each buys on held-out rows of the H200 campaign, MAPE of rows without spills and with aligned strides, 5.6 % with
+all (`gemmsim validate --rows studies/h200/simt_fp32.csv.gz --split config,shape --seeds 5 --without X`): waves 18.0,
+latency 8.6 (barriers and first fragments included), issue 7.2 (long main loops included), split 6.3, fill 5.7. Spill: 10.3
+instead of 7.6 % of all rows.
 """
 
 from __future__ import annotations
@@ -44,8 +48,8 @@ BANK_CONFLICTS = 1.12
 INSTRUCTION_BYTES = 16.0
 #: instructions before and after the main loop, beside those for each copy and result
 ENDS_INSTRUCTIONS = 300.0
-#: times that a spilled word goes out and comes back a k-step: SPILL_REPEATS words ** SPILL_POWER (counted on an H200 for
-#: 17 launches of 8 to 1560 B: from none to five times)
+#: times that a spilled word goes out and comes back a k-step: SPILL_REPEATS words ** SPILL_POWER (counted on an H200:
+#: 17 launches, 8 to 1560 B a thread, from none to five times)
 SPILL_REPEATS, SPILL_POWER = 0.04, 0.785
 
 
@@ -184,7 +188,7 @@ def _operand(
 
 
 def _rows_touched(u: Mapping[str, IntArray], side: str, bk: IntArray, wide: IntArray, width: int) -> FloatArray:
-    """Wavefronts that cp.async takes for the rows of memory under a warp's copies: one each, or one a sector if split."""
+    """Wavefronts that cp.async takes for the rows of memory under a warp: one each, or one a sector if unaligned."""
     across = lanes_across(bk, wide)
     sectors = across * wide * width / SECTOR_BYTES + 1
     return np.asarray(LANES / across * np.where(u[f"{side}_aligned"] == 1, 1, sectors))

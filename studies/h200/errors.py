@@ -27,6 +27,7 @@ LINES = (
     ("Triton fp8", "triton_fp8", (), "all", False),
     ("register tile fp32, no spills", "register_tile_fp32", (), "no spills, aligned", True),
     ("register tile fp32, 14 more shapes", "register_tile_fp32_more", TILE, "all", True),
+    ("simt fp32, 340 configurations, no spills, aligned", "simt_fp32", (), "no spills, aligned", True),
     ("shared-memory tile fp32", "smem_tile_fp32", (), "all", False),
     ("naive fp32", "naive_fp32", (), "all", False),
 )
