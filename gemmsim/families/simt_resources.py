@@ -98,7 +98,7 @@ def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np
 def wanted(u: Mapping[str, IntArray], problem: Gemm, threads: IntArray) -> FloatArray:
     """Registers a thread that nothing limits.
 
-    Fitted to 766 kernels that NVRTC 13.5 compiled for sm_90a (rows of the H200 campaign, studies/facts), the cap counted
+    Fitted to 766 kernels that NVRTC 13.5 compiled for sm_90a (rows of the H200 campaign, studies/facts), caps counted
     in: 98 % of 242 for sm_80, which took no part, are within 15 % or 8 registers.
     """
     words = problem.a_bytes // 4

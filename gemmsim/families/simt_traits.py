@@ -1,12 +1,12 @@
 """What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes.
 
-Through registers (async_copy 0) NVRTC moves the loads of the next tile behind the multiply-adds of this one, right before
-their stores, so a block waits for them (`prefetched` is false).
+Through registers (async_copy 0) NVRTC moves the loads of the next tile behind the multiply-adds of this one, right
+before their stores, so a block waits for them (`prefetched` is false).
 
 What each buys on held-out rows of the H200 campaign, MAPE of rows without spills and with aligned strides, 5.6 % with
 all (`gemmsim validate --rows studies/h200/simt_fp32.csv.gz --split config,shape --seeds 5 --without X`): waves 18.0,
-latency 8.6 (barriers and first fragments included), issue 7.2 (long main loops included), split 6.3, fill 5.7. Spill: 10.3
-instead of 7.6 % of all rows.
+latency 8.6 (barriers and first fragments included), issue 7.2 (long main loops included), split 6.3, fill 5.7. Spill:
+10.3 instead of 7.6 % of all rows.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
                 through L2 to the block that owns the tile, which waits for it
 
 Without what this costs, held-out simt rows of an H200 are off by 6.3 instead of 5.6 %, and the first pick loses 6.5
-instead of 2.8 % (`gemmsim validate --rows studies/h200/simt_fp32.csv.gz --split config,shape --seeds 5 --without split`,
-no spills, aligned).
+instead of 2.8 % (no spills, aligned; `gemmsim validate --rows studies/h200/simt_fp32.csv.gz --split config,shape
+--seeds 5 --without split`).
 
 Source of the second: time = a + b [peers > 1] + c iterations + d (peers - 1), Stream-K (Osama et al., 2023).
 """
