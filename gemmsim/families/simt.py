@@ -42,8 +42,10 @@ PARAMETERS = (
     Parameter("blocks", (1, 2, 3, 4, 6), 1, 1, 16, False, "blocks an SM that the compiler leaves registers for"),
     Parameter("regs", (232, 0), 232, 0, 255, False, "cap on registers a thread; 0: what `blocks` leaves"),
     Parameter("order", (1,), 1, 0, 1, False, "a thread's products are written down row by row (0) or column by column"),
-    Parameter("group_m", (8, 1), 8, 1, 65535, False, "tile rows that the raster walks together"),
-    Parameter("split_k", (1, 2, 3, 4, 6, 8, 12, 16), 1, 1, 256, False, "slices along K of a tile that is split"),
+    Parameter("group_m", (8,), 8, 1, 65535, False, "tile rows that the raster walks together"),
+    Parameter(
+        "split_k", (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32), 1, 1, 256, False, "slices along K of a split tile"
+    ),
     Parameter("split_tail", (0, 1), 0, 0, 1, False, "1: only tiles past the last whole wave are split; 0: all"),
     Parameter("stream_k", (0, 1), 0, 0, 1, False, "1: one persistent wave shares out the k-steps evenly"),
 )

@@ -1,7 +1,8 @@
 """The configurations of kernels/simt.cu that `rank` searches: structurally valid, and no two that say the same.
 
 Of what the model cannot tell apart and 9,372 rows of an H200 do not either, one stands for all: one way to lay a warp's
-lanes, thread tiles no taller than wide, one cap by number for 128 results a thread. Ties would fill the first ten.
+lanes, thread tiles no taller than wide, one cap by number for 128 results a thread, two or three buffers. Ties would
+fill the first ten.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ LEAST_LANES = 4
 LANES_M, LANES_N = 4, 8
 #: how much longer than wide a tile may be: longer ones ask for more of A and B for the same results
 ASPECT = 4
-#: registers that a thread needs beside its accumulators, at the least, and what none of them would take
-BESIDE, PLENTY = 24, 90
+#: registers that a thread needs at the least: so many a result and beside them (fewer, and it spills); and beside its
+#: results, what none of them would take
+EACH, BESIDE, PLENTY = 1.27, 34, 90
 #: results a thread that want a cap by number instead of none: half of what a thread may have
 CAPPED_RESULTS = 128
+#: depth of a k-step that two buffers suffice for
+LONG_STEP = 16
 #: slices of the tiles past the last whole wave
 TAIL_SLICES = (2, 3, 4, 8)
 #: registers of an SM (every architecture here)
@@ -38,7 +42,7 @@ def space(parameters: Sequence[Parameter]) -> Config:
     choices = {p.name: p.choices for p in parameters}
     columns = _tiles(choices)
     columns = _times(columns, _grid(choices, "bk", "vec", "order"))
-    columns = _times(columns, _pipelines(choices))
+    columns = _piped(_times(columns, _pipelines(choices)))
     columns = _capped(_times(columns, _caps(choices)), choices)
     columns = _times(columns, _splits(choices))
     return Config("simt", {p.name: columns[p.name] for p in parameters})
@@ -93,6 +97,13 @@ def _pipelines(choices: Mapping[str, Sequence[int]]) -> Columns:
     return _where(both, np.where(both["async_copy"] == 1, both["stages"] >= 2, both["stages"] <= 2))
 
 
+def _piped(columns: Columns) -> Columns:
+    """Of two and three buffers, which have as many k-steps in flight: two where a k-step is long, else three."""
+    long, stages = columns["bk"] >= LONG_STEP, columns["stages"]
+    keep = np.where(long, stages != 3, stages != 2)
+    return _where(columns, keep | (columns["async_copy"] == 0))
+
+
 def _caps(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Either cap, not both."""
     both = _grid(choices, "blocks", "regs")
@@ -105,7 +116,7 @@ def _capped(columns: Columns, choices: Mapping[str, Sequence[int]]) -> Columns:
     results, regs = columns["tm"] * columns["tn"], columns["regs"]
     left = np.minimum(REGISTERS // (threads * columns["blocks"]) // 8 * 8, 255)
     capped = (results == CAPPED_RESULTS) & (max(choices["regs"]) * threads <= REGISTERS) & (columns["blocks"] == 1)
-    fits = np.where(capped, regs > 0, (regs == 0) & (left >= results + BESIDE))
+    fits = np.where(capped, regs > 0, (regs == 0) & (left >= EACH * results + BESIDE))
     return _where(columns, fits & ((columns["blocks"] == 1) | (left < results + PLENTY)))
 
 

@@ -140,7 +140,7 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     threads = threads_of(u)
     warps = threads / LANES
     vec = np.minimum(u["fitted"], vector(u, width))
-    scalar = (vec == 1) & (u["vec"] > 1)
+    scalar = (vec < vector(u, width)) | (u["bm_aligned"] == 0) | (u["bn_aligned"] == 0)
     a, b = (_operand(u, side, problem.layout, vec, width, threads) for side in ("bm", "bn"))
     reads, loads = _fragments(u, width)
     each = a.copies + b.copies
