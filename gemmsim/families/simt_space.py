@@ -84,7 +84,7 @@ def _lays(c: Columns, choices: Mapping[str, Sequence[int]]) -> npt.NDArray[np.bo
     """Whether the usual rows and columns of lanes fit the block tile, and their warp tile is a choice."""
     wm, wn = LANES_M * c["tm"], LANES_N * c["tn"]
     known = np.isin(wm, choices["wm"]) & np.isin(wn, choices["wn"])
-    return known & (c["bm"] % wm == 0) & (c["bn"] % wn == 0)
+    return np.asarray(known & (c["bm"] % wm == 0) & (c["bn"] % wn == 0))
 
 
 def _compact(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -63,8 +63,8 @@ def simt(facts: bool, seeds: int = 10) -> Iterator[tuple[str, Errors]]:
         "the same, spills and all": np.ones(len(rows), bool),
     }.items():
         here = mask[index]
-        columns = (column[here] for column in (np.concatenate(times), rows.time_s[index], shape))
-        yield what, errors(*columns, None, NOISE_FLOOR["fp32"])
+        predicted, measured = np.concatenate(times)[here], rows.time_s[index][here]
+        yield what, errors(predicted, measured, shape[here], noise=NOISE_FLOOR["fp32"])
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from gemmsim import Form, families, load_gpu, predict
 from gemmsim.errors import GemmsimError
-from gemmsim.families import simt, simt_space, simt_traits
+from gemmsim.families import simt, simt_space
+from gemmsim.families.traits import Traits
 from gemmsim.hardware import Gpu
 from gemmsim.model import effects
 from gemmsim.model.case import make_case
@@ -134,7 +135,7 @@ def test_estimates_against_a_compilers_facts(chip: str, file: str, least: float)
     assert (found & spills).sum() >= 0.7 * found.sum()
 
 
-def traits(form: str | Form = "fp32", n: int = 4096, **config: int) -> simt_traits.Traits:
+def traits(form: str | Form = "fp32", n: int = 4096, **config: int) -> Traits:
     problem = gemm(4096, n, 4096, form)
     tile = families.config("simt", config)
     return simt.traits(problem, tile, simt.launch(problem, tile, H200.arch), H200.arch)
@@ -174,7 +175,7 @@ def test_an_unaligned_row_of_a_or_b_costs_a_wavefront_a_sector() -> None:
     assert traits(bk=8, n=4097).smem_writes[0] == 16 * 4 + 64 * 5
 
 
-def counted() -> tuple[dict[str, FloatArray], simt_traits.Traits, FloatArray, FloatArray]:
+def counted() -> tuple[dict[str, FloatArray], Traits, FloatArray, FloatArray]:
     """Columns of the counted launches, their traits, the k-steps of all blocks, and the blocks."""
     table = read_csv(str(STUDIES / "h200" / "simt_counters.csv.gz"))
     config = families.config("simt", {p.name: table.whole(p.name, low=0) for p in simt.PARAMETERS})
