@@ -6,7 +6,8 @@
         partitions if it has fewer warps; latency + R alone if its loads do not overlap its own math
     W = k_steps R + start and epilogue + spills once more    C = k_steps S + fill + start + epilogue + spills once more
     a block whose warps meet at no barrier is as many customers as it has parts: n x parts, W / parts, S with R / parts
-    an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own
+    an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own, or at
+        full residency where two blocks end together (in_step). Code that must be fetched: see _waves
     the slowest SM is behind the mean by straggler, where waves do not even that out: SM (1 + straggler / waves)
     time = soft_max(SM, L2, DRAM) x power + launch
 
@@ -49,13 +50,15 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
 
     work = d.k_steps * depth * busy + start + epilogue + spill
     alone = d.k_steps * depth * step + lone_ends + spill_lone
+    fetched = bool(d.fetch_clk.any())
     walk = _of("issue", d.fetch_clk, free) * depth
-    clk = _waves(x, d, d.units.whole, (work, alone, d.k_steps * walk + lone_ends), free)
+    walked = d.k_steps * walk + lone_ends if fetched else ZERO
+    clk = _waves(x, d, d.units.whole, (work, alone, walked), free)
     if d.units.parts.any():
         ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
         fixup = _of("split", d.fixup_clk, free)
         lone_share = begun * lone_ends + spill_lone + fixup
-        walked = d.units.part_steps * walk + begun * lone_ends + fixup
+        walked = d.units.part_steps * walk + begun * lone_ends + fixup if fetched else ZERO
         shares = steps * busy + begun * ends + spill, steps * step + lone_share, walked
         clk = clk + _waves(x, d, d.units.parts, shares, free)
     if "fill" not in free and d.cold_code_clk.any():
