@@ -49,8 +49,8 @@ PARAMETERS = (
     Parameter("split_tail", (0, 1), 0, 0, 1, False, "1: only tiles past the last whole wave are split; 0: all"),
     Parameter("stream_k", (0, 1), 0, 0, 1, False, "1: one persistent wave shares out the k-steps evenly"),
 )
-#: cold_code ends on its bound: rows of 384 x 384 x 384 want 9, those of one long wave more, though not for their code:
-#: of what those take longer than predicted without it, a line explains 1.3 clocks, and the time itself 2.7 %
+#: cold_code ends on its bound: rows of 384 x 384 x 384 want less, those of one long wave more, though not for their
+#: code, since what they take longer than predicted without it goes with their time rather than with their lines
 PRIORS: Mapping[str, Prior] = {
     "dram_latency": Prior(1.0, 0.2, 3.0),
     "barrier_clk": Prior(12.0, 1.0, 40.0),

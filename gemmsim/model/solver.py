@@ -173,7 +173,7 @@ def _together(x: Case, full: FloatArray, rest: FloatArray) -> FloatArray:
     """How often the last wave fills both slots of an SM, though it would leave one empty if spread evenly.
 
     Two resident blocks end together, the less the more waves have been: the SM that is done takes the next two.
-    Without it rows of an H200 with two blocks an SM and 2.06 to 2.9 blocks for each are predicted 14 % too fast.
+    Found on rows of an H200 with two blocks an SM and between two and three for each: 2176 x 2048 x 1024, 64 x 256.
     """
     behind = (rest > 0) & (full > 0) & (x.blocks_per_sm == 2)
     return np.asarray(np.where(behind, x.c["in_step"] / np.maximum(full, 1), 0))
