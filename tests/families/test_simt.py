@@ -206,7 +206,7 @@ def test_instructions_and_wavefronts_against_counters() -> None:
 
 
 def test_spilled_bytes_against_counters() -> None:
-    """Each repeat stores and loads a word once. Found: 13 of 14 within a factor of two (32 B and more); the other: 3.2."""
+    """A repeat stores and loads a word once. Found: 13 of 14 within a factor of two (32 B or more), the other 3.2."""
     facts, t, steps, _ = counted()
     spilled = facts["spill_bytes"] >= 32
     moved = 2 * facts["spill_bytes"] * t.spill_repeats * 32 * t.warps * steps
