@@ -199,7 +199,7 @@ def test_the_disturbed_row_counts_with_its_minimum() -> None:
 def test_every_recorded_file_says_what_it_holds() -> None:
     from gemmsim.rows import read_csv
 
-    files = sorted(data_folder("studies").glob("*/*.csv.gz"))
+    files = sorted(data_folder("studies").glob("h200/*.csv.gz"))
     assert len(files) >= 11
     for path in files:
         table = read_csv(str(path))

@@ -51,7 +51,7 @@ def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
 
 
 def fitted(m: int, n: int, k: int, config: Mapping[str, int], form: Form) -> dict[str, int]:
-    """The configuration with the widest `vec`, up to its own, that the strides allow: what a problem compiles."""
+    """The configuration with the widest `vec`, up to its own, that the strides allow: as compiled for a problem."""
     sizes = {name: np.full(1, size, np.int64) for name, size in (("m", m), ("n", n), ("k", k))}
     columns = {name: np.full(1, config[name], np.int64) for name in ("vec", "async_copy")}
     return {**config, "vec": int(fitted_vec(**sizes, config=columns, form=form)[0])}
@@ -61,7 +61,7 @@ def fitted_vec(
     m: npt.NDArray[np.int64], n: npt.NDArray[np.int64], k: npt.NDArray[np.int64],
     config: Mapping[str, npt.NDArray[np.int64]], form: Form,
 ) -> npt.NDArray[np.int64]:  # fmt: skip
-    """Elements of a global load: `vec`, 16 bytes at most, halved until N and the strides of A and B are multiples.
+    """Elements of a global load: `vec`, 16 bytes at most, halved until it divides N and the strides of A and B.
 
     What runs on along K and is copied asynchronously goes element by element anyway, and has no say.
     """

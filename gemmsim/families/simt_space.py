@@ -1,4 +1,9 @@
-"""The configurations of kernels/simt.cu that `rank` searches: structurally valid, and no two that say the same."""
+"""The configurations of kernels/simt.cu that `rank` searches: structurally valid, and no two that say the same.
+
+Of what the model cannot tell apart and 9,372 rows of an H200 do not either, one stands for all: one way to lay a warp's
+lanes, thread tiles no taller than wide, one cap by number for 128 results a thread, two or three buffers. Ties would
+fill the first ten.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,21 @@ from gemmsim.families.wavefronts import LANES
 
 Columns = dict[str, npt.NDArray[np.int64]]
 THREADS = (64, 512)
-#: lanes of a warp along one side of its tile: one row or column of lanes reads a fragment 32 times over
-LEAST_LANES = 2
+#: lanes of a warp along one side of its tile: fewer read more fragments for the same results
+LEAST_LANES = 4
+#: the rows and columns of lanes that stand for both ways to lay a warp, where they fit: on an H200 neither wins
+LANES_M, LANES_N = 4, 8
 #: how much longer than wide a tile may be: longer ones ask for more of A and B for the same results
 ASPECT = 4
-#: registers that a thread needs beside its accumulators, at the least, and what none of them would take
-BESIDE, PLENTY = 24, 90
-#: caps by number make sense where accumulators fill about half of what a thread may have
-CAPPED_RESULTS = 96
+#: registers that a thread needs at the least: so many a result and beside them (fewer, and it spills); and beside its
+#: results, what none of them would take
+EACH, BESIDE, PLENTY = 1.27, 34, 90
+#: results a thread that want a cap by number instead of none: half of what a thread may have
+CAPPED_RESULTS = 128
+#: depth of a k-step that two buffers suffice for
+LONG_STEP = 16
+#: slices of the tiles past the last whole wave
+TAIL_SLICES = (2, 3, 4, 8)
 #: registers of an SM (every architecture here)
 REGISTERS = 65536
 
@@ -30,8 +42,8 @@ def space(parameters: Sequence[Parameter]) -> Config:
     choices = {p.name: p.choices for p in parameters}
     columns = _tiles(choices)
     columns = _times(columns, _grid(choices, "bk", "vec", "order"))
-    columns = _times(columns, _pipelines(choices))
-    columns = _capped(_times(columns, _caps(choices)))
+    columns = _piped(_times(columns, _pipelines(choices)))
+    columns = _capped(_times(columns, _caps(choices)), choices)
     columns = _times(columns, _splits(choices))
     return Config("simt", {p.name: columns[p.name] for p in parameters})
 
@@ -57,11 +69,22 @@ def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
     lm, ln = warp["wm"] // warp["tm"], warp["wn"] // warp["tn"]
     whole = (warp["wm"] % warp["tm"] == 0) & (warp["wn"] % warp["tn"] == 0)
     warp = _where(warp, whole & (lm * ln == LANES) & (np.minimum(lm, ln) >= LEAST_LANES))
+    warp = _where(warp, warp["tm"] <= warp["tn"])  # the other way round is alike, and not faster on the whole
     both = _times(_grid(choices, "bm", "bn"), warp)
     threads = both["bm"] // both["wm"] * (both["bn"] // both["wn"]) * LANES
     whole = (both["bm"] % both["wm"] == 0) & (both["bn"] % both["wn"] == 0)
     compact = _compact(both["bm"], both["bn"]) & _compact(both["tm"], both["tn"])
-    return _where(both, whole & compact & (threads >= THREADS[0]) & (threads <= THREADS[1]) & (threads % 64 == 0))
+    usual = (both["wm"] // both["tm"] == LANES_M) | ~_lays(both, choices)
+    return _where(
+        both, whole & compact & usual & (threads >= THREADS[0]) & (threads <= THREADS[1]) & (threads % 64 == 0)
+    )
+
+
+def _lays(c: Columns, choices: Mapping[str, Sequence[int]]) -> npt.NDArray[np.bool_]:
+    """Whether the usual rows and columns of lanes fit the block tile, and their warp tile is a choice."""
+    wm, wn = LANES_M * c["tm"], LANES_N * c["tn"]
+    known = np.isin(wm, choices["wm"]) & np.isin(wn, choices["wn"])
+    return np.asarray(known & (c["bm"] % wm == 0) & (c["bn"] % wn == 0))
 
 
 def _compact(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -74,18 +97,26 @@ def _pipelines(choices: Mapping[str, Sequence[int]]) -> Columns:
     return _where(both, np.where(both["async_copy"] == 1, both["stages"] >= 2, both["stages"] <= 2))
 
 
+def _piped(columns: Columns) -> Columns:
+    """Of two and three buffers, which have as many k-steps in flight: two where a k-step is long, else three."""
+    long, stages = columns["bk"] >= LONG_STEP, columns["stages"]
+    keep = np.where(long, stages != 3, stages != 2)
+    return _where(columns, keep | (columns["async_copy"] == 0))
+
+
 def _caps(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Either cap, not both."""
     both = _grid(choices, "blocks", "regs")
     return _where(both, (both["blocks"] == 1) | (both["regs"] == 0))
 
 
-def _capped(columns: Columns) -> Columns:
+def _capped(columns: Columns, choices: Mapping[str, Sequence[int]]) -> Columns:
     """Without caps that leave too little for the accumulators, or that are no cap."""
     threads = columns["bm"] // columns["wm"] * (columns["bn"] // columns["wn"]) * LANES
     results, regs = columns["tm"] * columns["tn"], columns["regs"]
     left = np.minimum(REGISTERS // (threads * columns["blocks"]) // 8 * 8, 255)
-    fits = np.where(regs > 0, (results >= CAPPED_RESULTS) & (regs * threads <= REGISTERS), left >= results + BESIDE)
+    capped = (results == CAPPED_RESULTS) & (max(choices["regs"]) * threads <= REGISTERS) & (columns["blocks"] == 1)
+    fits = np.where(capped, regs > 0, (regs == 0) & (left >= EACH * results + BESIDE))
     return _where(columns, fits & ((columns["blocks"] == 1) | (left < results + PLENTY)))
 
 
@@ -93,6 +124,6 @@ def _splits(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Unsplit in each raster; split all or the tail, or stream-K, in the usual raster."""
     both = _grid(choices, "group_m", "split_k", "split_tail", "stream_k")
     split, stream = both["split_k"] > 1, both["stream_k"] == 1
-    fits = ~(split & stream) & ((both["split_tail"] == 0) | split)
+    fits = ~(split & stream) & ((both["split_tail"] == 0) | np.isin(both["split_k"], TAIL_SLICES))
     usual = 8 if 8 in choices["group_m"] else choices["group_m"][0]
     return _where(both, fits & (~(split | stream) | (both["group_m"] == usual)))

@@ -1,8 +1,12 @@
 """What a block of kernels/simt.cu asks of an SM: copies, fragment reads, instructions and stores of its lanes.
 
-What each buys on held-out rows of the first sweep, MAPE 2.06 % with all (`validate --split config,shape --seeds 5
---without X`): waves 4.68, issue 3.31 (long main loops included), fill 2.53 (a launch's cold code included), latency
-2.49 (barriers and first fragments included), split 2.28.
+Through registers (async_copy 0) NVRTC moves the loads of the next tile behind the multiply-adds of this one, right
+before their stores, so a block waits for them (`prefetched` is false).
+
+What each buys on held-out rows of the H200 campaign, MAPE of rows without spills and with aligned strides, 5.6 % with
+all (`gemmsim validate --rows studies/h200/simt_fp32.csv.gz --split config,shape --seeds 5 --without X`): waves 18.0,
+latency 8.6 (barriers and first fragments included), issue 7.2 (long main loops included), split 6.3, fill 5.7. Spill:
+10.3 instead of 7.6 % of all rows.
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from gemmsim.families.simt_resources import (
     ACCESS_BYTES,
     PAD_BYTES,
     copies,
-    lacking,
     lanes_across,
     threads_of,
     turned,
@@ -32,24 +35,22 @@ from gemmsim.problem import FloatArray, Gemm, IntArray
 
 #: what decides the counts
 COLUMNS = ("bm", "bn", "bk", "wm", "wn", "tm", "tn", "stages", "async_copy", "vec", "blocks", "regs", "stream_k")
-SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
+SECTOR_BYTES, WAVEFRONT_BYTES, LINE_SECTORS = 32, 128, 4
 #: warp instructions of a k-step beside math, fragment reads, copies and their stores: loop, barrier, buffers' pointers;
 #: and for each copy of A and of B, asynchronous or through registers (read off SASS of 80 configurations that do not
 #: spill: 1.1 % mean error of all instructions)
 STEP_INSTRUCTIONS = 39.0
 COPY_INSTRUCTIONS, STRAIGHT_INSTRUCTIONS, THROUGH_INSTRUCTIONS = 0.75, 2.2, (0.3, 5.1)
-#: and for each column of K and register that the cap is short of what the thread wants, beyond some: values computed
-#: anew, fragments read late (rows of 64x128x16 at caps of 128 and 140 for 155 wanted are 6 to 8 % slower)
-LACKING_INSTRUCTIONS, LACKING_FREE = 0.25, 10.0
 #: clocks from a fragment's read to its first use, and from a store into shared memory to the barrier behind it
 FRAGMENT_CLK, STORE_CLK = 33.0, 40.0
-#: clocks of an FFMA: tiles whose sides are multiples of eight meet in a register bank less often
-BANK_CONFLICTS, ODD_BANK_CONFLICTS = 1.12, 1.17
+#: clocks of an FFMA: operands that meet in a register bank
+BANK_CONFLICTS = 1.12
 INSTRUCTION_BYTES = 16.0
 #: instructions before and after the main loop, beside those for each copy and result
 ENDS_INSTRUCTIONS = 300.0
-#: times that a spilled word goes out and back a k-step, and more for each word beyond some (SASS of 75 that spill)
-SPILL_REPEATS, SPILL_MORE, SPILL_FEW = 0.35, 0.015, 50.0
+#: times that a spilled word goes out and comes back a k-step: SPILL_REPEATS words ** SPILL_POWER (counted on an H200:
+#: 17 launches, 8 to 1560 B a thread, from none to five times)
+SPILL_REPEATS, SPILL_POWER = 0.04, 0.785
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,18 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies."""
     fitted = config["vec"] if align else simt_resources.fitted(problem, config)
     columns = {p: config[p] for p in COLUMNS} | {"fitted": fitted}
+    for side, stride in (("bm", problem.a_stride), ("bn", problem.b_stride)):
+        whole = np.ones(1, np.int64) if align else (stride * problem.a_bytes % SECTOR_BYTES == 0).astype(np.int64)
+        columns[f"{side}_aligned"] = np.broadcast_to(whole, len(config))
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
-        return _counts(u, problem, arch)
+        return _counts(u, problem)
 
     names = _NAMES
     c = dict(zip(names, per_unique(columns, len(config), compute), strict=True))
     live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
     zero, no = np.zeros(1), np.zeros(1, bool)
     stages, asynchronous = config["stages"], config["async_copy"] == 1
-    even = (config["tm"] % 8 == 0) & (config["tn"] % 8 == 0)
     depth = np.maximum(1, np.where(asynchronous, stages - 2, 1)).astype(np.float64)
     return Traits(
         path=np.full(1, FMA),
@@ -98,7 +101,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         barrier_warps=zero,
         step_clk=zero,
         depth=depth,
-        asynchronous=np.ones(1, bool),
+        asynchronous=asynchronous,
         through_registers=~asynchronous,
         fill_steps=depth,
         prologue_loads=c["loads"],
@@ -110,14 +113,14 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         b_copy_bytes=c["b_copy_bytes"],
         scalar_loads=c["scalar_loads"],
         repeats_rows=no,
-        bank_conflicts=np.where(even, BANK_CONFLICTS, ODD_BANK_CONFLICTS),
+        bank_conflicts=np.full(1, BANK_CONFLICTS),
         joint_issue=np.ones(1, bool),
-        prefetched=np.ones(1, bool),
+        prefetched=asynchronous,
         exposed_clk=c["exposed"],
         exposed_barriers=c["warps"] * np.where(stages == 1, 2, 1),
         loop_bytes=c["loop_bytes"],
         code_bytes=c["code_bytes"],
-        spill_repeats=SPILL_REPEATS + SPILL_MORE * np.maximum(0, launch.spill_bytes / 4 - SPILL_FEW),
+        spill_repeats=SPILL_REPEATS * np.power(launch.spill_bytes / 4, SPILL_POWER),
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,
@@ -131,19 +134,18 @@ _NAMES = (
 )  # fmt: skip
 
 
-def _counts(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:
+def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     width = problem.a_bytes
     f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "tm", "tn")}
     threads = threads_of(u)
     warps = threads / LANES
     vec = np.minimum(u["fitted"], vector(u, width))
-    scalar = (vec == 1) & (u["vec"] > 1)
+    scalar = (vec < vector(u, width)) | (u["bm_aligned"] == 0) | (u["bn_aligned"] == 0)
     a, b = (_operand(u, side, problem.layout, vec, width, threads) for side in ("bm", "bn"))
     reads, loads = _fragments(u, width)
     each = a.copies + b.copies
     copying = a.instructions + b.instructions
-    squeezed = LACKING_INSTRUCTIONS * np.maximum(0, lacking({**u, "vec": vec}, problem, arch) - LACKING_FREE)
-    step = STEP_INSTRUCTIONS + copying + f["bk"] * (loads + squeezed)
+    step = STEP_INSTRUCTIONS + copying + f["bk"] * loads
     per_scheduler = np.maximum(warps / 4, 1)
     column = per_scheduler * (f["tm"] * f["tn"] + loads)
     exposed = f["bk"] * np.maximum(0, FRAGMENT_CLK - column)
@@ -169,10 +171,12 @@ def _operand(
         columns = {"size": size, "bk": bk, "wide": wide}
         first, inverse = unique_rows(columns)
         once = _scattered(size[first], bk[first], wide[first], width)[inverse]
+        once = np.maximum(once, np.where(u["async_copy"] == 1, _rows_touched(u, side, bk, wide, width), 1))
         stores = once * wide * np.ceil(size * bk / wide / LANES)
         row = bk * width
     else:
         stores, row = np.ceil(bk * size * width / WAVEFRONT_BYTES), size * width
+        stores = np.where((u["async_copy"] == 1) & (u[f"{side}_aligned"] == 0), (1 + LINE_SECTORS) * stores, stores)
     copy = wide * width
     through_l1 = (copy < ACCESS_BYTES) | (u["async_copy"] == 0)
     sectors = np.where(through_l1, bk * size * width / SECTOR_BYTES, 0.0)
@@ -181,6 +185,13 @@ def _operand(
     stored = (wide if turned(side, layout) else 1) + THROUGH_INSTRUCTIONS[side == "bn"]
     instructions = count * (1 + np.where(asynchronous, each, stored))
     return _Operand(*(np.asarray(x, np.float64) for x in (count, instructions, stores, sectors, row, copy)))
+
+
+def _rows_touched(u: Mapping[str, IntArray], side: str, bk: IntArray, wide: IntArray, width: int) -> FloatArray:
+    """Wavefronts that cp.async takes for the rows of memory under a warp: one each, or one a sector if unaligned."""
+    across = lanes_across(bk, wide)
+    sectors = across * wide * width / SECTOR_BYTES + 1
+    return np.asarray(LANES / across * np.where(u[f"{side}_aligned"] == 1, 1, sectors))
 
 
 def _groups(count: IntArray, width: int) -> IntArray:

@@ -35,7 +35,8 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "spill_lone_clk": (0.0, "clocks a word", "the same for a lone block: latency that nothing hides"),
     "spill_miss": (0.0, "of the above", "what it costs more once the words miss L1 or the allocation collapses"),
     "second_launch": (0.0, "launches", "gap and launch of the kernel that sums slices along K, behind the first"),
-    "fixup": (0.0, "of the computed clocks", "a stream-K block's partial results, passed on through L2"),
+    "handover": (0.0, "of the computed clocks", "a stream-K block's own partial results, left in L2 and waited for"),
+    "fixup": (0.0, "of the computed clocks", "the partial results of each block behind it, taken up in order"),
     "shared_near": (1.0, "share", "L2->SM bytes left of the operand that consecutive blocks share, requests merged"),
     "shared_far": (1.0, "share", "the same of the other operand"),
     "l2_rate": (1.0, "of the measured rate", "bytes a second that L2 delivers to a GEMM, against a plain read"),
@@ -47,6 +48,8 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "memory_sharpness": (4.0, "exponent", "how sharply SM, L2 and DRAM time join where several blocks share an SM"),
     "memory_sharpness_lone": (4.0, "exponent", "the same with one block an SM"),
     "queue_noise": (0.1, "share", "0: resident blocks run in step; 1: they queue for the SM at random"),
+    "straggler": (0.0, "share", "how far the slowest SM of a single wave is behind the mean"),
+    "in_step": (0.0, "share", "how often two resident blocks end together, and the blocks of the last wave with them"),
     "power": (0.0, "slow-down a unit of peak", "clock lost above power_onset"),
     "power_onset": (1.0, "of the tensor peak", "average rate at which the power cap begins to bite"),
 }

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+from gemmsim.calibrate import Model, fit, halves
+from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.measured import joined, read_measured
-from gemmsim.validate import ALIGNED, Errors, held_out
+from gemmsim.rows import read_csv
+from gemmsim.validate import ALIGNED, Errors, errors, held_out
 
 HERE = Path(__file__).resolve().parent
 TRITON, TILE = ("triton_bf16", "triton_bf16_uniform"), ("register_tile_fp32",)
@@ -39,6 +45,28 @@ def row(what: str, known: str, e: Errors) -> str:
     return f"| {what} | {known} | {e.mape:.1%} | {e.median:.1%} | {ranking} |"
 
 
+def simt(facts: bool, seeds: int = 10) -> Iterator[tuple[str, Errors]]:
+    """simt's errors, held out like the others', of configurations drawn uniformly and of all."""
+    path = str(HERE / "simt_fp32.csv.gz")
+    rows, drawn = read_measured(path), np.asarray(read_csv(path).text("drawn")) == "uniform"
+    p = rows.problem
+    easy = ~rows.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0)
+    model = Model(rows if facts else rows.without_facts())
+    parts = [halves(rows, seed) for seed in range(seeds)]
+    times = [model.time_s(fit(rows.take(fitted), of=rows).values)[scored] for fitted, scored in parts]
+    index = np.concatenate([scored for _, scored in parts])
+    shape = np.concatenate([rows.shapes[scored] + i * len(rows) for i, (_, scored) in enumerate(parts)])
+    for what, mask in {
+        "simt fp32, tiles drawn from the whole space, no spills": drawn & ~rows.spills,
+        "the same, spills": drawn & rows.spills,
+        "simt fp32, all tiles, no spills, aligned": easy,
+        "the same, spills and all": np.ones(len(rows), bool),
+    }.items():
+        here = mask[index]
+        predicted, measured = np.concatenate(times)[here], rows.time_s[index][here]
+        yield what, errors(predicted, measured, shape[here], noise=NOISE_FLOOR["fp32"])
+
+
 def main() -> None:
     """Print the table."""
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
@@ -51,6 +79,9 @@ def main() -> None:
         for facts in (True, False) if alone else (True,):
             found = held_out(rows, seeds=10, fit_with=fixed, facts=facts)
             print(row(what, "compiler facts" if facts else "tile alone", found[part]), flush=True)
+    for facts in (True, False):
+        for what, e in simt(facts):
+            print(row(what, "compiler facts" if facts else "tile alone", e), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,21 @@ import pytest
 
 from gemmsim import Form, families, load_gpu, predict
 from gemmsim.errors import GemmsimError
-from gemmsim.families import simt, simt_space, simt_traits
+from gemmsim.families import simt, simt_space
+from gemmsim.families.traits import Traits
 from gemmsim.hardware import Gpu
-from gemmsim.problem import gemm
+from gemmsim.model import effects
+from gemmsim.model.case import make_case
+from gemmsim.model.coefficients import complete
+from gemmsim.problem import FloatArray, gemm
 from gemmsim.rows import read_csv
 
-DATA = Path(__file__).parents[1] / "data"
+STUDIES = Path(__file__).parents[2] / "studies"
 H200 = load_gpu("h200_sxm")
 #: 64x256x8, the default: 128 threads
 PLAIN: dict[str, int] = {}
+INSTRUCTIONS_OFF, WAVEFRONTS_OFF = 0.02, 0.045
+SPILLED = (0.85, 1.2)
 SMALL = {"bm": 32, "bn": 32, "wm": 32, "wn": 32, "tm": 8, "tn": 4, "regs": 0}  # one warp
 
 
@@ -92,7 +98,7 @@ def test_batch_is_refused_and_an_epilogue_is_not() -> None:
 
 def test_the_space_is_valid_and_says_nothing_twice() -> None:
     space = families.space("simt")
-    assert 50_000 <= len(space) <= 400_000
+    assert 30_000 <= len(space) <= 100_000
     rows = np.stack(list(space.values.values()), axis=1)
     assert len(np.unique(rows, axis=0)) == len(space)
     for p in simt.PARAMETERS:
@@ -112,10 +118,10 @@ def test_the_default_and_the_sweeps_best_are_in_the_space() -> None:
     assert simt_space.THREADS == (64, 512)
 
 
-@pytest.mark.parametrize(("chip", "file", "least"), [("h200_sxm", "sm90", 0.92), ("a100_sxm_80gb", "sm80", 0.92)])
+@pytest.mark.parametrize(("chip", "file", "least"), [("h200_sxm", "sm_90a", 0.95), ("a100_sxm_80gb", "sm_80", 0.95)])
 def test_estimates_against_a_compilers_facts(chip: str, file: str, least: float) -> None:
     """Shared memory exact; registers within 15 % or 8; spills found and not made up (NVRTC 13.5)."""
-    table = read_csv(str(DATA / f"simt_facts_{file}.csv.gz"))
+    table = read_csv(str(STUDIES / "facts" / f"simt_{file}.csv.gz"))
     columns = {p.name: table.whole(p.name, low=0) for p in simt.PARAMETERS if p.name in table}
     config = families.config("simt", columns)
     launch = simt.launch(gemm(4096, 4096, 4096, "fp32"), config, load_gpu(chip).arch)
@@ -129,7 +135,7 @@ def test_estimates_against_a_compilers_facts(chip: str, file: str, least: float)
     assert (found & spills).sum() >= 0.7 * found.sum()
 
 
-def traits(form: str | Form = "fp32", n: int = 4096, **config: int) -> simt_traits.Traits:
+def traits(form: str | Form = "fp32", n: int = 4096, **config: int) -> Traits:
     problem = gemm(4096, n, 4096, form)
     tile = families.config("simt", config)
     return simt.traits(problem, tile, simt.launch(problem, tile, H200.arch), H200.arch)
@@ -144,8 +150,10 @@ def test_fragment_reads_meet_no_bank_twice() -> None:
 
 
 def test_copies_of_a_are_scattered_without_conflicts_at_eight_columns() -> None:
-    """64 rows x 8 columns word by word: 16 warp-wide stores of one pass; B: 8 x 256 words at 128 B a pass."""
-    assert traits().smem_writes[0] == 16 + 64
+    """64 rows x 8 columns word by word: 16 warp-wide copies from 4 rows of memory each, as many passes; without
+    cp.async one pass. B: 8 x 256 words at 128 B a pass."""
+    assert traits().smem_writes[0] == 16 * 4 + 64
+    assert traits(async_copy=0, stages=2).smem_writes[0] == 16 + 64
     twice = traits(bk=16)  # 16 columns across: columns 0 and 8 share a bank
     assert twice.smem_writes[0] == 2 * 32 + 128
 
@@ -160,6 +168,52 @@ def test_instructions_are_those_of_the_disassembly() -> None:
         t = traits(**config)  # type: ignore[arg-type]
         loop = counted + t.fmas[0] / 32 / t.warps[0]
         assert t.instructions[0] / t.warps[0] == pytest.approx(counted, abs=0.02 * loop)
+
+
+def test_an_unaligned_row_of_a_or_b_costs_a_wavefront_a_sector() -> None:
+    """Word-wise cp.async: 4 rows of memory under 32 lanes at bk 8, each in two sectors; B: 5 sectors in 128 B."""
+    assert traits(bk=8, n=4097).smem_writes[0] == 16 * 4 + 64 * 5
+
+
+def counted() -> tuple[dict[str, FloatArray], Traits, FloatArray, FloatArray]:
+    """Columns of the counted launches, their traits, the k-steps of all blocks, and the blocks."""
+    table = read_csv(str(STUDIES / "h200" / "simt_counters.csv.gz"))
+    config = families.config("simt", {p.name: table.whole(p.name, low=0) for p in simt.PARAMETERS})
+    facts = {name: table.number(name) for name in ("regs_per_thread", "spill_bytes", "smem_bytes")}
+    m, n, k = (table.whole(d) for d in "mnk")
+    p = predict(m, n, k, gpu=H200, dtype="fp32", family="simt", config=config, facts=facts, l2="cold_clean",
+                calibrated="none")  # fmt: skip
+    case = make_case(p.problem, config, p.launch, p.blocks_per_sm, H200, complete(simt.FIXED), "cold_clean")
+    d = effects.fill(case)
+    steps = d.units.whole * d.k_steps + d.units.parts * d.units.part_steps
+    names = ("issue_instructions", "math_fma_instructions", "shared_wavefronts", "spill_bytes_moved")
+    columns = {name: table.number(name) for name in names} | facts
+    return columns, case.traits, steps, d.units.blocks
+
+
+def test_instructions_and_wavefronts_against_counters() -> None:
+    """Without spills. Found: warp instructions 1.7 % off on average, wavefronts 3.9 %, the second kernel included."""
+    facts, t, steps, blocks = counted()
+    plain = facts["spill_bytes"] == 0
+    assert plain.sum() == 58
+    own = simt.FIXED["start_slots"] + simt.FIXED["prologue_slots"] * t.prologue_loads
+    ends = (own + simt.FIXED["epilogue_slots"] * t.accumulators) * t.warps * blocks
+    instructions = (t.fmas / 32 + t.instructions) * steps + ends
+    off = np.abs(instructions / facts["issue_instructions"] - 1)[plain]
+    assert off.mean() <= INSTRUCTIONS_OFF
+    off = np.abs((t.smem_reads + t.smem_writes) * steps / facts["shared_wavefronts"] - 1)[plain]
+    assert off.mean() <= WAVEFRONTS_OFF
+
+
+def test_spilled_bytes_against_counters() -> None:
+    """A repeat stores and loads a word once. Found: 13 of 14 within a factor of two (32 B or more), the other 3.2."""
+    facts, t, steps, _ = counted()
+    spilled = facts["spill_bytes"] >= 32
+    moved = 2 * facts["spill_bytes"] * t.spill_repeats * 32 * t.warps * steps
+    ratio = moved[spilled] / facts["spill_bytes_moved"][spilled]
+    assert spilled.sum() >= 12
+    assert SPILLED[0] <= np.median(ratio) <= SPILLED[1]
+    assert np.mean((ratio > 0.5) & (ratio < 2)) >= 0.85
 
 
 def test_an_unaligned_row_of_c_costs_scalar_copies_and_four_times_the_sectors() -> None:
