@@ -14,6 +14,7 @@ from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2
 from gemmsim.config import config_key
 from gemmsim.errors import GemmsimError
+from gemmsim.families.unique import unique_rows
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.predict import Prediction, check_time, predict
 from gemmsim.paths import data_folder
@@ -21,6 +22,8 @@ from gemmsim.problem import Form, dtype_name, form_of, gemm
 
 #: configurations whose times differ by less are a tie
 TIE = 1e-3
+#: parameters that make two configurations different tiles
+TILE = ("bm", "bn", "tm", "tn")
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,12 @@ class Ranking:
 def rank(
     m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str | Form = "bf16", family: str = "all", top: int | None = 10,
     l2: str = DEFAULT_L2, calibrated: str = "auto", num_sms: int | None = None, without: Iterable[str] = (),
+    distinct: bool = False,
 ) -> Ranking:  # fmt: skip
     """Every configuration of the family's space (or all families' that have the dtype), fastest first.
 
-    top: how many entries to return, None: all that can launch. The other options are `predict`'s. Raises GemmsimError
+    top: how many entries to return, None: all that can launch. distinct: of each block and thread tile the fastest
+    alone, so that a shortlist to be timed does not stand and fall with the model's error on one tile. The other options are `predict`'s. Raises GemmsimError
     for wrong input, and where no configuration can launch.
     """
     if top is not None and top < 1:
@@ -103,7 +108,7 @@ def rank(
     for space in spaces:
         check_time(space.time_s, asked["without"])
     refused = _refused(spaces)
-    entries = _best(m, n, k, spaces, asked, top)
+    entries = _best(m, n, k, spaces, asked, top, distinct)
     if not entries:
         why = ", ".join(f"{code} {count}" for code, count in refused.items())
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}: {why}")
@@ -140,11 +145,15 @@ def _refused(spaces: Sequence[Prediction]) -> dict[str, int]:
 
 
 def _best(
-    m: int, n: int, k: int, spaces: Sequence[Prediction], asked: Mapping[str, Any], top: int | None
+    m: int, n: int, k: int, spaces: Sequence[Prediction], asked: Mapping[str, Any], top: int | None, distinct: bool
 ) -> list[Entry]:
     """The first entries over all spaces, with terms computed for them alone."""
     times = np.concatenate([s.time_s for s in spaces])
-    order = np.argsort(times, kind="stable")[: int(np.isfinite(times).sum())][:top]
+    order = np.argsort(times, kind="stable")[: int(np.isfinite(times).sum())]
+    if distinct:
+        _, first = np.unique(_tiles(spaces)[order], return_index=True)
+        order = order[np.sort(first)]
+    order = order[:top]
     bounds = np.cumsum([0, *(len(s) for s in spaces)])
     entries: dict[int, Entry] = {}
     ranks = _ranks(times[order])
@@ -158,6 +167,16 @@ def _best(
         rows = _entries(p, [ranks[i] for i in places], [sizes[ranks[i]] > 1 for i in places], float(times[order[0]]))
         entries |= dict(zip(places.tolist(), rows, strict=True))
     return [entries[place] for place in sorted(entries)]
+
+
+def _tiles(spaces: Sequence[Prediction]) -> npt.NDArray[np.int64]:
+    """A number for the block and thread tile of each configuration, no two families sharing one."""
+    numbers, used = [], 0
+    for space in spaces:
+        _, tile = unique_rows({name: space.config[name] for name in TILE if name in space.config.values})
+        numbers.append(used + tile)
+        used += int(tile.max()) + 1
+    return np.concatenate(numbers)
 
 
 def _ranks(times: npt.NDArray[np.float64]) -> list[int]:

@@ -43,6 +43,20 @@ def test_all_of_a_ranking() -> None:
     assert len({(e.family, e.key) for e in found.entries}) == found.feasible
 
 
+def test_distinct_is_the_fastest_of_each_tile_in_the_same_order() -> None:
+    asked = {"gpu": "h200_sxm", "dtype": "fp32", "family": "all"}
+    every = rank(1000, 1000, 1000, top=None, **asked).entries  # type: ignore[arg-type]
+    found = rank(1000, 1000, 1000, top=None, distinct=True, **asked).entries  # type: ignore[arg-type]
+
+    def tile(entry: ranking.Entry) -> tuple[object, ...]:
+        return entry.family, *(entry.config.get(name) for name in ranking.TILE)
+
+    fastest: dict[tuple[object, ...], str] = {}
+    for entry in every:
+        fastest.setdefault(tile(entry), entry.key)
+    assert [(tile(e), e.key) for e in found] == list(fastest.items())
+
+
 def test_ties_share_a_rank() -> None:
     assert ranking._ranks(np.asarray([1, 1.0005, 1.0011, 1.002, 1.01])) == [1, 1, 3, 3, 5]
     found = rank(16, 4096, 4096, gpu="h200_sxm", top=4)  # one row of tiles: the raster does not matter

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 @model_options
 @form_options
 @click.option("--top", metavar="N", default="10", show_default=True, help="How many to show.")
+@click.option("--distinct", is_flag=True, help="Of each block and thread tile the fastest alone: a shortlist to time.")
 @output_options()
 def command(
     mnk: Sequence[str], gpu: str | None, dtype: str | None, family: str | None, l2: str | None,
-    without: Sequence[str], calibration: str, num_sms: str | None, shape: Form, top: str, format: str, out: str | None,
+    without: Sequence[str], calibration: str, num_sms: str | None, shape: Form, top: str, distinct: bool, format: str,
+    out: str | None,
 ) -> None:  # fmt: skip
     """Every configuration of the family's space (or of all families that have the dtype), fastest first.
 
@@ -56,7 +58,7 @@ def command(
     from gemmsim.ranking import rank
 
     found = rank(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family="all" if every else name, top=shown,
-                 calibrated=calibration, num_sms=sms, **asked)  # fmt: skip
+                 calibrated=calibration, num_sms=sms, distinct=distinct, **asked)  # fmt: skip
     if format == "json":
         import json
 

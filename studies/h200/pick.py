@@ -1,9 +1,9 @@
 """How good the picks are over a whole space: `pick.py draw BATCH`, `gemmsim measure`, `pick.py score ROWS`.
 
-draw: for each of ten shapes the first ten of `gemmsim rank` (source: rank1 to rank10), the best measured configurations
-of earlier rows (`--rows`, source: campaign) and configurations drawn uniformly from what can launch (source: random;
-the same kernels for all shapes). score: the best time found over that of the first pick, and of the best of the first
-five, a shape and as geometric means.
+draw: for each of ten shapes the first ten of `gemmsim rank` (source: rank1 to rank10), the first five of `gemmsim
+rank --distinct` (distinct1 to distinct5), the best configurations of earlier rows (`--rows`, source: campaign) and some
+drawn uniformly from the space's that can launch (source: random; the same for all shapes). score: the best time found
+over that of the first pick and over the best of the first five, a shape and as geometric means.
 """
 
 from __future__ import annotations
@@ -59,8 +59,11 @@ def draw(args: argparse.Namespace) -> None:
     random = drawn(args.family, args.dtype, args.gpu, args.random, args.seed)
     rows: list[Row] = []
     for m, n, k in SHAPES[args.family]:
-        picks = gemmsim.rank(m, n, k, gpu=args.gpu, dtype=args.dtype, family=args.family, top=10).entries
-        found = [(f"rank{i + 1}", dict(e.config)) for i, e in enumerate(picks)]
+        asked = {"gpu": args.gpu, "dtype": args.dtype, "family": args.family}
+        found: list[tuple[str, dict[str, int]]] = []
+        for name, top, distinct in (("rank", 10, False), ("distinct", 5, True)):
+            picks = gemmsim.rank(m, n, k, top=top, distinct=distinct, **asked).entries
+            found += [(f"{name}{i + 1}", dict(e.config)) for i, e in enumerate(picks)]
         for path in args.rows:
             found += [("campaign", c) for c in best_measured(path, (m, n, k), args.best)]
         found += [("random", random.row(i)) for i in range(len(random))]
@@ -78,17 +81,20 @@ def score(args: argparse.Namespace) -> None:
     time_s = np.where(status == "ok", table.number("time_s", blank_ok=True), np.inf)
     time_s = np.where(np.isnan(time_s), np.inf, time_s)
     sizes = np.stack([table.whole(d) for d in "mnk"], 1)
-    first, five = [], []
-    print("| shape | best found by | TFLOP/s | first pick | best of five |\n|---|---|---|---|---|")
+    lists = {"first pick": ("rank", 1), "best of five": ("rank", 5), "of five distinct": ("distinct", 5)}
+    shares: dict[str, list[float]] = {name: [] for name in lists}
+    print(f"| shape | best found by | TFLOP/s | {' | '.join(lists)} |\n|---|---|---|{'---|' * len(lists)}")
     for shape in dict.fromkeys(map(tuple, sizes.tolist())):
         here = (sizes == shape).all(1)
         best = int(np.flatnonzero(here)[np.argmin(time_s[here])])
-        top = [time_s[here & (source == f"rank{i}")].min() for i in range(1, 6)]
-        first.append(time_s[best] / top[0])
-        five.append(time_s[best] / min(top))
+        for name, (kind, count) in lists.items():
+            of = np.isin(source, [f"{kind}{i + 1}" for i in range(count)])
+            shares[name].append(time_s[best] / time_s[here & of].min(initial=np.inf))
         rate = 2.0 * np.prod(shape) / time_s[best] / 1e12
-        print(f"| {'x'.join(map(str, shape))} | {source[best]} | {rate:.1f} | {first[-1]:.3f} | {five[-1]:.3f} |")
-    print(f"| geomean | | | {np.exp(np.log(first).mean()):.3f} | {np.exp(np.log(five).mean()):.3f} |")
+        cells = " | ".join(f"{share[-1]:.3f}" for share in shares.values())
+        print(f"| {'x'.join(map(str, shape))} | {source[best]} | {rate:.1f} | {cells} |")
+    means = " | ".join(f"{np.exp(np.log(share).mean()):.3f}" for share in shares.values())
+    print(f"| geomean | | | {means} |")
 
 
 def main() -> None:
