@@ -94,8 +94,8 @@ def rank(
     """Every configuration of the family's space (or all families' that have the dtype), fastest first.
 
     top: how many entries to return, None: all that can launch. distinct: of each block and thread tile the fastest
-    alone, so that a shortlist to be timed does not stand and fall with the model's error on one tile. The other options are `predict`'s. Raises GemmsimError
-    for wrong input, and where no configuration can launch.
+    alone, so that a shortlist to be timed does not stand and fall with the model's error on one tile. The other options
+    are `predict`'s. Raises GemmsimError for wrong input, and where no configuration can launch.
     """
     if top is not None and top < 1:
         raise GemmsimError(f"top = {top}: expected a whole number >= 1")
