@@ -64,10 +64,16 @@ class Table:
         cells = self.columns[column]
         return cells if rows is None else [cells[i] for i in rows.tolist()]
 
-    def whole(self, column: str, rows: Index | None = None, *, low: int = 1, high: int = MAX_DIMENSION) -> IntArray:
-        """A column of whole numbers from low to high. Raises GemmsimError for any other cell."""
+    def whole(
+        self, column: str, rows: Index | None = None, *, low: int = 1, high: int = MAX_DIMENSION,
+        blank: int | None = None,
+    ) -> IntArray:  # fmt: skip
+        """A column of whole numbers from low to high; an empty cell is `blank`. Raises GemmsimError for another."""
         expected = f"a whole number from {low} to {high}"
-        values = self._parse(column, rows, blank_ok=False, expected=expected)
+        values = self._parse(column, rows, blank_ok=blank is not None, expected=expected)
+        if blank is not None and np.isnan(values).any():
+            empty = np.asarray([not cell.strip() for cell in self.text(column, rows)])
+            values = np.where(empty, blank, values)
         self._check(column, rows, (values >= low) & (values <= high) & (values == np.floor(values)), expected)
         return values.astype(np.int64)
 

@@ -104,6 +104,9 @@ class Store:
         from sqlalchemy import create_engine, event
 
         with self._said():
+            if self.path.exists() and not self.path.is_file():
+                found = "a folder" if self.path.is_dir() else "a device or a pipe"
+                raise GemmsimError(f"{self.path}: cannot be a store of rows: expected a file, found {found}")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": self._wait_s})
             event.listen(engine, "connect", _prepare)

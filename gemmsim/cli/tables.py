@@ -69,7 +69,7 @@ def progress(length: int, label: str) -> Iterator[Callable[[int], object]]:
     if not sys.stderr.isatty():
         yield lambda step: None
         return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+    with click.progressbar(length=length, label=label, file=sys.stderr, show_pos=True) as bar:
         yield bar.update
 
 

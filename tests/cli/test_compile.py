@@ -116,7 +116,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--gpu", "h300"): ("'h300'",),
     ("--gpu", "h200_sxm", "--family", "register_tile", "-p", "tm=7"): ("64x64x16_t7x4", "refused", "tm_divides_bm"),
     ("--gpu", "h200_sxm", "--family", "register_tile", "--jobs", "0"): ("--jobs", "'0'"),
-    ("--gpu", "h200_sxm", "--family", "register_tile", "--cubin", "none"): ("--cubin none", "existing folder"),
+    ("--gpu", "h200_sxm", "--family", "register_tile", "--cubin", "none"): ("--cubin is 'none'", "existing folder"),
     ("--gpu", "h200_sxm", "--family", "register_tile", "--cache", "in.csv"): ("cache in.csv", "cannot be written"),
     ("--gpu", "v100_sxm2_32gb", "--family", "register_tile"): ("sm_70", "it has sm_75"),
     ("--gpu", "h200_sxm", "--family", "register_tile", "--layout", "XX"): ("--layout", "'XX'"),
