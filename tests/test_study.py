@@ -170,6 +170,12 @@ def test_a_speedup_compares_like_with_like_and_names_what_differs() -> None:
     assert decode.factors["SMs"] == 1
 
 
+def test_a_recorded_file_of_several_kernels_is_left_out() -> None:
+    """ladder_fp32 compares families; it is no file of one of them, and stops no study."""
+    assert (data_folder("studies") / "h200" / "ladder_fp32.csv.gz").is_file()
+    assert "ladder_fp32.csv.gz" not in {r.file for r in recorded_rows(load_study("llama2_7b").gpus)}
+
+
 def test_recorded_rows_are_predicted_under_their_own_condition() -> None:
     found = recorded_rows(load_study("llama2_7b").gpus)
     files = {r.file: r for r in found}

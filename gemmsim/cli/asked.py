@@ -18,7 +18,7 @@ from gemmsim.cli.batch import (
     said_at,
     sources_of,
 )
-from gemmsim.cli.options import configuration, family_and_dtype, refuse_configuration, said_dtype
+from gemmsim.cli.options import configuration, configuration_given, family_and_dtype, refuse_beside, said_dtype
 from gemmsim.conditions import DEFAULT_L2, l2_condition
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.problem import Form, form_of
@@ -136,7 +136,7 @@ def of_one(
     form = form_of(replace(said.shape, dtype=dtype))
     how = said.under(DEFAULT_L2 if said.l2 is None else l2_condition(said.l2, where="--l2"), form, "--l2")
     if family == CUBLAS:
-        refuse_configuration(tile, parameters, f"--family {CUBLAS}", "it has no parameters")
+        refuse_beside(configuration_given(tile, parameters), f"--family {CUBLAS}", "it has no parameters")
         return Ask(*size, form, family, (), how)
     return Ask(*size, form, family, tuple(configuration(family, tile, parameters).items()), how)
 

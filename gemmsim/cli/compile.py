@@ -13,11 +13,12 @@ import click
 from gemmsim.cli.options import (
     Command,
     configuration,
+    configuration_given,
     configuration_options,
     family_and_dtype,
     form_options,
     number_option,
-    refuse_configuration,
+    refuse_beside_batch,
     required_gpu,
 )
 from gemmsim.cli.tables import Column, emit_record, output_options, progress
@@ -111,7 +112,7 @@ def _batch(
     path: str, out: str | None, format: str | None, tile: str | None, parameters: Sequence[str], said: tuple[Any, ...],
     settings: Any,
 ) -> None:  # fmt: skip
-    refuse_configuration(tile, parameters, "--batch", f"expected it as columns of {path}")
+    refuse_beside_batch(configuration_given(tile, parameters), path)
     if format not in (None, "csv"):
         raise GemmsimError(f"--format {format} is given with --batch: expected csv, the format of a batch")
     from gemmsim.cli.facts import asked_of, facts

@@ -13,12 +13,14 @@ import click
 
 from gemmsim.cli.options import (
     Command,
+    configuration_given,
     configuration_options,
     dimensions,
     form_options,
     number_option,
     problem_argument,
-    refuse_configuration,
+    refuse_beside,
+    refuse_beside_batch,
 )
 from gemmsim.cli.tables import Column, emit_record
 from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS
@@ -105,13 +107,13 @@ def command(
         jobs=number_option("--jobs", jobs, 1, 4096),
     )  # fmt: skip
     if batch is not None:
-        refuse_configuration(tile, parameters, "--batch", f"expected it as columns of {batch}")
+        refuse_beside_batch(configuration_given(tile, parameters), batch)
         table = read_csv(batch)
         found = ask.of_batch(table, said)
         rows = _run(found, settings, Store(), os.path.realpath(str(out)))
         _write(str(out), found, rows, table)
     elif study is not None:
-        refuse_configuration(tile, parameters, "--study", "expected it where M N K are given")
+        refuse_beside(configuration_given(tile, parameters), "--study", "expected it where M N K are given")
         found = ask.of_study(study, said)
         rows = _run(found, settings, Store(), study)
         if out is not None:

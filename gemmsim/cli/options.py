@@ -286,11 +286,25 @@ def parameter_name(text: str, known: Collection[str] = ()) -> str:
     return name if name in known else PARAMETER_ALIASES.get(name, name)
 
 
-def refuse_configuration(tile: str | None, parameters: Sequence[str], beside: str, why: str) -> None:
-    """Raise GemmsimError if --tile or -p is given beside an option that leaves no room for it."""
-    for option, value in {"--tile": tile, "-p": " ".join(parameters)}.items():
+def refuse_beside(given: Mapping[str, str | None], beside: str, why: str) -> None:
+    """Raise GemmsimError for an option (its name -> its value) given beside one that leaves no room for it."""
+    for option, value in given.items():
         if value:
             raise GemmsimError(f"{option} {value} is given with {beside}: {why}")
+
+
+def refuse_beside_batch(given: Mapping[str, str | None], batch: str) -> None:
+    """Raise GemmsimError for an option whose value belongs into the CSV, and for a number in place of a CSV."""
+    if batch.isdigit():
+        raise GemmsimError(
+            f"--batch {batch}: expected the name of a CSV; so many equal problems are --batch-size {batch}"
+        )
+    refuse_beside(given, "--batch", f"expected it as columns of {batch}")
+
+
+def configuration_given(tile: str | None, parameters: Sequence[str]) -> dict[str, str | None]:
+    """What configuration_options were given, for refuse_beside."""
+    return {"--tile": tile, "-p": " ".join(parameters)}
 
 
 def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
