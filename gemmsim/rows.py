@@ -253,7 +253,10 @@ def _shape_mistakes(header: list[str], rows: list[list[str]], lines: Sequence[in
 
 
 def check_out(path: str, option: str = "--out") -> None:
-    """Refuse, before any work, an output file that cannot be: GemmsimError for a folder, or one in no folder."""
+    """Refuse, before any work, an output file that cannot be.
+
+    Raises GemmsimError for a folder, and for a file in no folder or in one that cannot be written.
+    """
     if not path:
         raise GemmsimError(f"{option} is '': expected the name of a file")
     folder = os.path.dirname(path) or "."
@@ -261,6 +264,11 @@ def check_out(path: str, option: str = "--out") -> None:
         raise GemmsimError(f"{option} {path}: expected an existing folder, found none called {folder!r}")
     if os.path.isdir(path):
         raise GemmsimError(f"{option} {path}: expected the name of a file, found a folder")
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):  # a device, a pipe: written as it is
+        return
+    if not os.access(os.path.dirname(target), os.W_OK):
+        raise GemmsimError(f"{option} {path}: cannot be written: nothing can be, in {os.path.dirname(target)}")
 
 
 @contextlib.contextmanager

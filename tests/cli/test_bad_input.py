@@ -221,6 +221,13 @@ def test_an_output_folder_that_is_not_there_is_refused_before_work(capsys: pytes
     refused(capsys, ("rank", "64", "64", "64", *G, "--out", "."), ("--out .", "folder"))
 
 
+def test_an_output_folder_that_cannot_be_written_is_refused_before_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(tmp_path))
+    refused(capsys, ("predict", "--batch", "none.csv", *G, "--out", "out.csv"), ("--out out.csv", str(tmp_path)))
+
+
 # ------------------------------------------------------------------------------------------------ files that fail
 
 WRITERS: dict[str, tuple[str, ...]] = {
