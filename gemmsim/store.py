@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmsim.errors import GemmsimError
+from gemmsim.paths import expanded
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
@@ -61,9 +62,9 @@ def default_path() -> Path:
     """$GEMMSIM_STORE, or rows.sqlite in the user's data folder."""
     own = os.environ.get(STORE_VARIABLE)
     if own:
-        return Path(own)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "gemmsim" / "rows.sqlite"
+        return expanded(own, STORE_VARIABLE)
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return expanded(data, STORE_VARIABLE) / "gemmsim" / "rows.sqlite"
 
 
 def identity(row: Mapping[str, Any]) -> str:
@@ -221,6 +222,8 @@ def _values(row: Mapping[str, Any]) -> Row:
 def _sentence(text: str) -> str:
     if "locked" in text or "busy" in text:
         return "is locked by another program: expected it free; rows measured so far are kept"
+    if "readonly" in text:
+        return "cannot be written: expected a file that can, in a folder that can"
     if "full" in text or "disk I/O" in text:
         return "cannot take another row, the disk is full; rows measured so far are kept"
     if "not a database" in text or "malformed" in text or "no such column" in text or "no column named" in text:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,17 @@ def test_in_and_out_and_into_another(tmp_path: Path, capsys: pytest.CaptureFixtu
     Store(other)
     assert run(capsys, "merge", "--store", other, tmp_path / "rows.sqlite")[2] == "330 rows are new\n"
     assert len(Store(other).rows("naive_fp32")) == 330
+
+
+def test_a_name_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+    store = Store(tmp_path / "rows.sqlite")
+    store.add([{"campaign": "gr\u00f6\u00dfe", "gpu": "h200_sxm", "family": "naive", "status": "ok"}])
+    done = subprocess.run(
+        [sys.executable, "-m", "gemmsim", "rows", "list"], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in done.stdout
 
 
 def test_list_as_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
