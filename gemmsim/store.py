@@ -103,6 +103,7 @@ class Store:
 
     def _open(self) -> Engine:
         from sqlalchemy import create_engine, event
+        from sqlalchemy.schema import CreateTable
 
         with self._said():
             if self.path.exists() and not self.path.is_file():
@@ -111,7 +112,8 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": self._wait_s})
             event.listen(engine, "connect", _prepare)
-            self.table.metadata.create_all(engine)
+            with engine.begin() as connection:  # create_all looks first, and another process may be in between
+                connection.execute(CreateTable(self.table, if_not_exists=True))
         return engine
 
     @contextlib.contextmanager

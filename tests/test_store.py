@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,18 @@ def test_a_full_disk_is_one_sentence_and_keeps_its_rows(tmp_path: Path) -> None:
     with pytest.raises(GemmsimError, match="disk is full; rows measured so far are kept"):
         store.add([row(m=65 + i, samples_s=[1e-6] * 1000) for i in range(100)])
     assert [r["m"] for r in store.rows("c")] == [64]
+
+
+def test_several_may_make_it_at_once(tmp_path: Path) -> None:
+    for i in range(5):
+        path, start = tmp_path / f"{i}.sqlite", threading.Barrier(4)
+
+        def opened(_: int, path: Path = path, start: threading.Barrier = start) -> int:
+            start.wait()
+            return len(Store(path).rows())
+
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(opened, range(4))) == [0] * 4
 
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
