@@ -178,7 +178,8 @@ def _one(table: Table, name: str, given: str | None) -> str:
         return given
     values = list(dict.fromkeys(table.text(name)))
     if len(values) != 1:
-        raise GemmsimError(f"{table.path}: column {name} holds {', '.join(values[:4])}: expected one {name} a file")
+        found = ", ".join(value or "nothing" for value in values[:4])
+        raise GemmsimError(f"{table.path}: column {name} holds {found}: expected one {name} a file")
     if given is not None and given != values[0]:
         raise GemmsimError(f"{table.path}: column {name} holds {values[0]}, and --{name} says {given}")
     return values[0]

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from gemmsim.errors import GemmsimError
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -19,11 +21,19 @@ def cache_folder() -> Path:
     """Folder of what can be made again: $GEMMSIM_CACHE, else `gemmsim` in the platform's folder for caches."""
     given = os.environ.get("GEMMSIM_CACHE")
     if given:
-        return Path(given).expanduser()
+        return expanded(given, "GEMMSIM_CACHE")
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
         base = "~/Library/Caches"
     else:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "gemmsim"
+    return expanded(base, "GEMMSIM_CACHE") / "gemmsim"
+
+
+def expanded(path: str, variable: str) -> Path:
+    """A path whose ~ is the home folder; raises GemmsimError, naming what says another path, where none is known."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise GemmsimError(f"{path}: no home folder is known: expected HOME, or a place in {variable}") from None

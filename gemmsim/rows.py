@@ -64,10 +64,16 @@ class Table:
         cells = self.columns[column]
         return cells if rows is None else [cells[i] for i in rows.tolist()]
 
-    def whole(self, column: str, rows: Index | None = None, *, low: int = 1, high: int = MAX_DIMENSION) -> IntArray:
-        """A column of whole numbers from low to high. Raises GemmsimError for any other cell."""
+    def whole(
+        self, column: str, rows: Index | None = None, *, low: int = 1, high: int = MAX_DIMENSION,
+        blank: int | None = None,
+    ) -> IntArray:  # fmt: skip
+        """A column of whole numbers from low to high; an empty cell is `blank`. Raises GemmsimError for another."""
         expected = f"a whole number from {low} to {high}"
-        values = self._parse(column, rows, blank_ok=False, expected=expected)
+        values = self._parse(column, rows, blank_ok=blank is not None, expected=expected)
+        if blank is not None and np.isnan(values).any():
+            empty = np.asarray([not cell.strip() for cell in self.text(column, rows)])
+            values = np.where(empty, blank, values)
         self._check(column, rows, (values >= low) & (values <= high) & (values == np.floor(values)), expected)
         return values.astype(np.int64)
 
@@ -247,7 +253,10 @@ def _shape_mistakes(header: list[str], rows: list[list[str]], lines: Sequence[in
 
 
 def check_out(path: str, option: str = "--out") -> None:
-    """Refuse, before any work, an output file that cannot be: GemmsimError for a folder, or one in no folder."""
+    """Refuse, before any work, an output file that cannot be.
+
+    Raises GemmsimError for a folder, and for a file in no folder or in one that cannot be written.
+    """
     if not path:
         raise GemmsimError(f"{option} is '': expected the name of a file")
     folder = os.path.dirname(path) or "."
@@ -255,6 +264,11 @@ def check_out(path: str, option: str = "--out") -> None:
         raise GemmsimError(f"{option} {path}: expected an existing folder, found none called {folder!r}")
     if os.path.isdir(path):
         raise GemmsimError(f"{option} {path}: expected the name of a file, found a folder")
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):  # a device, a pipe: written as it is
+        return
+    if not os.access(os.path.dirname(target), os.W_OK):
+        raise GemmsimError(f"{option} {path}: cannot be written: nothing can be, in {os.path.dirname(target)}")
 
 
 @contextlib.contextmanager

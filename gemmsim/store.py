@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmsim.errors import GemmsimError
+from gemmsim.paths import expanded
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
@@ -61,9 +62,9 @@ def default_path() -> Path:
     """$GEMMSIM_STORE, or rows.sqlite in the user's data folder."""
     own = os.environ.get(STORE_VARIABLE)
     if own:
-        return Path(own)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "gemmsim" / "rows.sqlite"
+        return expanded(own, STORE_VARIABLE)
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return expanded(data, STORE_VARIABLE) / "gemmsim" / "rows.sqlite"
 
 
 def identity(row: Mapping[str, Any]) -> str:
@@ -102,12 +103,17 @@ class Store:
 
     def _open(self) -> Engine:
         from sqlalchemy import create_engine, event
+        from sqlalchemy.schema import CreateTable
 
         with self._said():
+            if self.path.exists() and not self.path.is_file():
+                found = "a folder" if self.path.is_dir() else "a device or a pipe"
+                raise GemmsimError(f"{self.path}: cannot be a store of rows: expected a file, found {found}")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": self._wait_s})
             event.listen(engine, "connect", _prepare)
-            self.table.metadata.create_all(engine)
+            with engine.begin() as connection:  # create_all looks first, and another process may be in between
+                connection.execute(CreateTable(self.table, if_not_exists=True))
         return engine
 
     @contextlib.contextmanager
@@ -218,6 +224,8 @@ def _values(row: Mapping[str, Any]) -> Row:
 def _sentence(text: str) -> str:
     if "locked" in text or "busy" in text:
         return "is locked by another program: expected it free; rows measured so far are kept"
+    if "readonly" in text:
+        return "cannot be written: expected a file that can, in a folder that can"
     if "full" in text or "disk I/O" in text:
         return "cannot take another row, the disk is full; rows measured so far are kept"
     if "not a database" in text or "malformed" in text or "no such column" in text or "no column named" in text:

@@ -62,6 +62,7 @@ def test_shipped_rows_come_in() -> None:
         ({"epilogue": "tanh"}, r"column epilogue holds 'tanh'"),
         ({"samples_s": "1;2"}, r"column samples_s is '1;2': expected a list of seconds"),
         ({"m": "1.5"}, r"column m is '1.5': expected a whole number"),
+        ({"time_s": ""}, r"column time_s is empty: expected a time, or a status other than ok"),
         ({"time_s": "soon"}, r"column time_s is 'soon': expected a number"),
     ],
 )

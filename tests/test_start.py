@@ -12,7 +12,9 @@ import pytest
 import gemmsim
 
 ROOT = Path(gemmsim.__file__).parents[1]
-LATE = ("numpy", "scipy", "pydantic", "yaml", "altair", "cupy", "optuna", "matplotlib", "pandas")
+LATE = ("numpy", "scipy", "pydantic", "yaml", "altair", "optuna", "matplotlib", "pandas")
+#: what only compiling and measuring need
+BENCH = {"cupy", "cuda", "triton", "sqlalchemy", "pynvml"}
 
 
 def loaded(code: str) -> set[str]:
@@ -24,15 +26,22 @@ def loaded(code: str) -> set[str]:
 
 
 def test_importing_gemmsim_loads_nothing() -> None:
-    assert not loaded("import gemmsim") & set(LATE)
+    assert not loaded("import gemmsim") & {*LATE, *BENCH}
 
 
-@pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"]])
+@pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"],
+                                       ["predict", "64", "64", "64", "--family", "simt"]])  # fmt: skip
 def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
     code = (
         f"from gemmsim.cli import main\ntry:\n    main({[*arguments, '--gpu', 'h200_sxm']!r})\nexcept SystemExit: pass"
     )
-    assert not loaded(code) & {"scipy", "altair", "cupy", "optuna", "matplotlib", "pandas", "jinja2"}
+    assert not loaded(code) & {"scipy", "altair", "optuna", "matplotlib", "pandas", "jinja2", *BENCH}
+
+
+@pytest.mark.parametrize("verb", ["compile", "measure", "rows", "doctor", "probe", "counters"])
+def test_the_help_of_what_needs_a_gpu_loads_nothing_of_it(verb: str) -> None:
+    code = f"from gemmsim.cli import main\ntry:\n    main(['{verb}', '--help'])\nexcept SystemExit: pass"
+    assert not loaded(code) & {"scipy", "altair", *BENCH}
 
 
 def test_predict_as_a_function_loads_no_scipy() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gemmsim.errors import GemmsimError
-from gemmsim.store import Store, default_path, identity
+from gemmsim.paths import cache_folder
+from gemmsim.store import Store, _sentence, default_path, identity
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -109,6 +112,18 @@ def test_a_full_disk_is_one_sentence_and_keeps_its_rows(tmp_path: Path) -> None:
     assert [r["m"] for r in store.rows("c")] == [64]
 
 
+def test_several_may_make_it_at_once(tmp_path: Path) -> None:
+    for i in range(5):
+        path, start = tmp_path / f"{i}.sqlite", threading.Barrier(4)
+
+        def opened(_: int, path: Path = path, start: threading.Barrier = start) -> int:
+            start.wait()
+            return len(Store(path).rows())
+
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(opened, range(4))) == [0] * 4
+
+
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "rows.sqlite"
     path.write_text("this is a text, not a database, and long enough to be looked at twice" * 20)
@@ -116,6 +131,10 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
         Store(path)
     with pytest.raises(GemmsimError, match="cannot be"):
         Store(tmp_path)
+
+
+def test_a_file_that_cannot_be_written() -> None:
+    assert _sentence("attempt to write a readonly database").startswith("cannot be written")
 
 
 def test_a_store_of_another_version(tmp_path: Path) -> None:
@@ -133,3 +152,18 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert default_path() == tmp_path / "gemmsim" / "rows.sqlite"
     monkeypatch.setenv("GEMMSIM_STORE", "/elsewhere/r.sqlite")
     assert default_path() == Path("/elsewhere/r.sqlite")
+    monkeypatch.setenv("GEMMSIM_STORE", "~/r.sqlite")
+    assert default_path() == Path.home() / "r.sqlite"
+
+
+def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for variable in ("GEMMSIM_STORE", "GEMMSIM_CACHE", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    with pytest.raises(GemmsimError, match="no home folder is known: expected HOME, or a place in GEMMSIM_STORE"):
+        default_path()
+    with pytest.raises(GemmsimError, match="or a place in GEMMSIM_CACHE"):
+        cache_folder()

@@ -70,7 +70,13 @@ WRONG = [
     ("dtypes: [bf16]", "dtypes: [bf16, bfloat16]", ("dtypes[1]", "bf16", "twice")),
     ("dtypes: [bf16]", "dtypes: [fp64]", ("fp64", "triton", "bf16")),
     ("dtypes: [bf16]", "dtypes: [bf16, fp32]", ("dtypes[1]", "fp32")),
-    ("bm: [64, 128]", "bm: []", ("vary.triton.bm is []", "at least one")),
+    ("bm: [64, 128]", "bm: []", ("vary.triton.bm is []", "not empty")),
+    ("bm: [64, 128]", "bm: [0]", ("vary.triton.bm is [0]", "whole numbers from 1")),
+    (
+        "bm: [64, 128]",
+        f"bm: {list(range(1, 1001))}, group_m: {list(range(1, 501))}",
+        ("vary.triton has 2000000 combinations", "at most 1000000"),
+    ),
     ("bm: [64, 128]", "bm: [64, big]", ("vary.triton.bm", "'big'", "whole numbers")),
     ("bm: [64, 128]", "blocks: [64, 128]", ("vary.triton", "'blocks'", "bm")),
     ("triton: {bm", "register_tile: {bm", ("vary", "'register_tile'", "triton")),
@@ -128,6 +134,16 @@ def test_grouped_heads_narrow_qkv(tmp_path: Path) -> None:
     assert study.works[0].n == 64 + 2 * 2 * 16
 
 
+def test_a_switch_may_be_off(tmp_path: Path) -> None:
+    vary = GOOD[GOOD.index("  triton:") : GOOD.index("measure")]
+    text = GOOD.replace(vary, "  simt: {async_copy: [0], stages: [1, 2], regs: [0]}\n")
+    study = load_study(
+        written(tmp_path, text.replace("families: [triton]", "families: [simt]").replace("bf16", "fp32"))
+    )
+    assert study.spaces["simt"]["async_copy"].tolist() == [0, 0]
+    assert study.spaces["simt"]["regs"].tolist() == [0, 0]
+
+
 def test_vary_is_the_grid_and_the_rest_stays_at_the_defaults(outcome: Outcome) -> None:
     space = outcome.study.spaces["triton"]
     assert len(space) == 8
@@ -168,6 +184,12 @@ def test_a_speedup_compares_like_with_like_and_names_what_differs() -> None:
     assert 1.2 < decode.ratio <= 4.8e12 / 3.352e12 + 0.01
     assert decode.reason.startswith("memory bandwidth")
     assert decode.factors["SMs"] == 1
+
+
+def test_a_recorded_file_of_several_kernels_is_left_out() -> None:
+    """ladder_fp32 compares families; it is no file of one of them, and stops no study."""
+    assert (data_folder("studies") / "h200" / "ladder_fp32.csv.gz").is_file()
+    assert "ladder_fp32.csv.gz" not in {r.file for r in recorded_rows(load_study("llama2_7b").gpus)}
 
 
 def test_recorded_rows_are_predicted_under_their_own_condition() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import Any, NoReturn
@@ -56,6 +57,7 @@ def root() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every wrong input ends with one sentence on stderr and exit code 2."""
+    _escape_what_streams_cannot_say()
     try:
         code: Any = root.main(args=arguments, prog_name="gemmsim", standalone_mode=False)
         sys.stdout.flush()
@@ -75,6 +77,13 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         _drop_output()
         _stop(f"{error.filename or 'standard output'}: {error.strerror or error}")
+
+
+def _escape_what_streams_cannot_say() -> None:
+    """A letter that an output's encoding lacks is shown as Python writes it, \\u6f22, and stops nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:

@@ -8,8 +8,17 @@ from typing import Any
 
 from gemmsim import families
 from gemmsim.bench.task import CUBLAS, Ask, Conditions
-from gemmsim.cli.batch import Options, column_of, dimensions_of, form_at, placed, row_groups, said_at, sources_of
-from gemmsim.cli.options import TILE, configuration, family_and_dtype, said_dtype
+from gemmsim.cli.batch import (
+    Options,
+    configuration_at,
+    dimensions_of,
+    form_at,
+    placed,
+    row_groups,
+    said_at,
+    sources_of,
+)
+from gemmsim.cli.options import configuration, configuration_given, family_and_dtype, refuse_beside, said_dtype
 from gemmsim.conditions import DEFAULT_L2, l2_condition
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.problem import Form, form_of
@@ -50,10 +59,10 @@ def against(text: str | None) -> tuple[str, str | None]:
     """The library and the dtype of --against. Raises GemmsimError for an unknown one."""
     if text is None:
         return "", None
-    name, _, dtype = text.partition(":")
+    name, colon, dtype = text.partition(":")
     if name not in LIBRARIES:
         raise unknown("library", name, LIBRARIES, where="--against")
-    return name, said_dtype(dtype, "--against") if dtype else None
+    return name, said_dtype(dtype, "--against") if colon else None
 
 
 @dataclass(frozen=True)
@@ -115,13 +124,7 @@ def _kernel(family: str | None, dtype: str | None, places: dict[str, str]) -> tu
 def _configs(table: Table, where: Index | None, family: str, rows: int) -> list[tuple[tuple[str, int], ...]]:
     if family == CUBLAS:
         return [()] * rows
-    sources = sources_of(table)
-    columns: dict[str, object] = {
-        p.name: column_of(table, sources, p.name, where, families.least(p))
-        for p in families.family(family).PARAMETERS
-        if p.name in sources or p.name in TILE
-    }
-    config = families.config(family, columns, rows)
+    config = families.config(family, configuration_at(table, sources_of(table), family, where), rows)
     return [tuple(config.row(i).items()) for i in range(rows)]
 
 
@@ -133,9 +136,7 @@ def of_one(
     form = form_of(replace(said.shape, dtype=dtype))
     how = said.under(DEFAULT_L2 if said.l2 is None else l2_condition(said.l2, where="--l2"), form, "--l2")
     if family == CUBLAS:
-        for option, value in {"--tile": tile, "-p": " ".join(parameters)}.items():
-            if value:
-                raise GemmsimError(f"{option} {value} is given with --family {CUBLAS}: it has no parameters")
+        refuse_beside(configuration_given(tile, parameters), f"--family {CUBLAS}", "it has no parameters")
         return Ask(*size, form, family, (), how)
     return Ask(*size, form, family, tuple(configuration(family, tile, parameters).items()), how)
 
@@ -153,7 +154,8 @@ def of_study(name: str, said: Said) -> Asked:
     ]
     if not kernels:
         have = ", ".join(f"{f} {d}" for f, d in study.kernels)
-        raise GemmsimError(f"--family {said.family}, --dtype {said.dtype}: study {study.name} has {have}")
+        asked = ", ".join(f"--{name} {text}" for name, text in (("family", said.family), ("dtype", said.dtype)) if text)
+        raise GemmsimError(f"{asked}: study {study.name} has {have}")
     l2 = study.l2 if said.l2 is None else l2_condition(said.l2, where="--l2")
     asks: list[Ask] = []
     for family, dtype in kernels:

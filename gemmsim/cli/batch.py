@@ -124,14 +124,30 @@ def sources_of(table: Table) -> dict[str, str]:
     return found | {column: column for column in table.columns}
 
 
-def column_of(table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1) -> IntArray:
+def configuration_at(
+    table: Table, sources: Mapping[str, str], family: str, where: Index | None
+) -> dict[str, object]:  # fmt: skip
+    """The family's parameters that have a column, an empty cell its default; a tile must be said.
+
+    Raises GemmsimError for a malformed cell or a tile's column that is not there.
+    """
+    return {
+        p.name: column_of(table, sources, p.name, where, families.least(p), None if p.name in TILE else p.default)
+        for p in families.family(family).PARAMETERS
+        if p.name in sources or p.name in TILE
+    }
+
+
+def column_of(
+    table: Table, sources: Mapping[str, str], name: str, where: Index | None, low: int = 1, blank: int | None = None
+) -> IntArray:
     """A column of whole numbers from low, under whichever name it stands. Raises GemmsimError if there is none."""
     if name not in sources:
         needed = ", ".join((*SIZES, *TILE))
         found = ", ".join(table.columns)
         raise GemmsimError(f"{table.path}: no column {name}: expected {needed} and the family's other parameters, "
                            f"found {found}")  # fmt: skip
-    return table.whole(sources[name], where, low=low)
+    return table.whole(sources[name], where, low=low, blank=blank)
 
 
 def row_groups(table: Table) -> Iterator[Index | None]:
@@ -162,11 +178,7 @@ def _group(table: Table, sources: Mapping[str, str], where: Index | None, option
     )
     chip = _chip(said["gpu"], dtype, places)
     l2 = DEFAULT_L2 if said["l2"] is None else l2_condition(said["l2"], where=places["l2"])
-    config: dict[str, object] = {
-        p.name: column_of(table, sources, p.name, where, families.least(p))
-        for p in families.family(family).PARAMETERS
-        if p.name in sources or p.name in TILE
-    }
+    config = configuration_at(table, sources, family, where)
     return Group(where, first, family, form_at(table, first, options.shape, dtype), chip, l2, config)
 
 

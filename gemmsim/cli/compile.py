@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,15 @@ import click
 from gemmsim.cli.options import (
     Command,
     configuration,
+    configuration_given,
     configuration_options,
     family_and_dtype,
     form_options,
     number_option,
+    refuse_beside_batch,
     required_gpu,
 )
-from gemmsim.cli.tables import Column, emit_record, output_options
+from gemmsim.cli.tables import Column, emit_record, output_options, progress
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
@@ -66,6 +66,8 @@ def command(
     exports = {kind: _folder(f"--{kind}", path) for kind, path in (("cubin", cubin), ("ptx", ptx)) if path is not None}
     from gemmsim.cli.facts import Settings
 
+    if cache == "":
+        raise GemmsimError("--cache is '': expected a folder")
     settings = Settings(workers, None if cache is None else Path(cache), exports, sass)
     if batch is not None:
         _batch(batch, out, format, tile, parameters, (gpu, family, dtype, shape), settings)
@@ -77,7 +79,7 @@ def command(
 
 def _folder(option: str, path: str) -> Path:
     if not os.path.isdir(path):
-        raise GemmsimError(f"{option} {path}: expected an existing folder")
+        raise GemmsimError(f"{option} is {path!r}: expected an existing folder")
     return Path(path)
 
 
@@ -110,9 +112,7 @@ def _batch(
     path: str, out: str | None, format: str | None, tile: str | None, parameters: Sequence[str], said: tuple[Any, ...],
     settings: Any,
 ) -> None:  # fmt: skip
-    for option, value in {"--tile": tile, "-p": " ".join(parameters)}.items():
-        if value:
-            raise GemmsimError(f"{option} {value} is given with --batch: expected it as columns of {path}")
+    refuse_beside_batch(configuration_given(tile, parameters), path)
     if format not in (None, "csv"):
         raise GemmsimError(f"--format {format} is given with --batch: expected csv, the format of a batch")
     from gemmsim.cli.facts import asked_of, facts
@@ -120,17 +120,7 @@ def _batch(
 
     table = read_csv(path)
     groups: list[Asked] = asked_of(table, *said)
-    with _progress(len(table)) as step:
+    with progress(len(table), "Compiling") as step:
         columns = facts(groups, len(table), settings, step)
     given = out_names(table.columns, columns)
     write_csv(out, {given[name]: cells for name, cells in table.columns.items()} | columns)
-
-
-@contextlib.contextmanager
-def _progress(rows: int) -> Iterator[Callable[[int], object]]:
-    """A bar before a person; nothing where nobody looks."""
-    if not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    with click.progressbar(length=rows, label="Compiling", file=sys.stderr, show_pos=True) as bar:
-        yield bar.update

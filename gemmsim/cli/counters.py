@@ -49,6 +49,8 @@ def command(
         missing = " and ".join(o for o, v in {"--batch": batch, "--out": out}.items() if v is None)
         raise GemmsimError(f"{missing} missing: expected rows to count and a file for them")
     check_out(out)
+    if os.path.exists(out) and not os.path.isfile(out):
+        raise GemmsimError(f"--out {out}: expected a file, which is read to be carried on, found a device or a pipe")
     processes = number_option("--jobs", jobs, 1, 1024)
     table = read_csv(batch)
     from gemmsim.bench.ncu import find_ncu

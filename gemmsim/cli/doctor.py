@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -11,17 +12,20 @@ from typing import Any
 
 import click
 
+from gemmsim.cli.options import Command, whole
 from gemmsim.cli.tables import FORMATS, Column, emit
 from gemmsim.errors import GemmsimError
 
 COLUMNS = (Column("what"), Column("state"), Column("found"), Column("install"))
-OK, MISSING, OPTIONAL = "ok", "missing", "missing, optional"
+#: what a person reads; how to install it follows below, each way once
+_SHOWN = COLUMNS[:-1]
+OK, MISSING, OPTIONAL = "ok", "missing", "optional"
 EXTRA = "pip install 'gemmsim[cuda13]' (CUDA 13) or 'gemmsim[cuda12]'"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is there or not: state is OK, MISSING (measuring does not work without) or OPTIONAL."""
+    """One thing that is there or not: state is OK, or not there: MISSING (measuring needs it) or OPTIONAL."""
 
     what: str
     state: str
@@ -29,19 +33,32 @@ class Finding:
     install: str = ""
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--device", type=click.IntRange(0, 1023), default=0, show_default=True, help="Which of the GPUs.")
+@click.command(cls=Command)
+@click.option("--device", metavar="N", callback=whole(0, 1023), help="Which GPU, as CUDA counts them.  [default: 0]")
 @click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.pass_context
-def command(ctx: click.Context, device: int, format: str) -> int:
+def command(device: int | None, format: str) -> int:
     """Say what `gemmsim measure` needs and what of it is here. Exit code 0: measuring would work, 2: it would not."""
-    found = list(findings(device))
+    found = list(findings(device or 0))
     rows: list[Mapping[str, Any]] = [vars(f) for f in found]
-    emit(rows, COLUMNS, format, None)
-    missing = [f.what for f in found if f.state == MISSING]
-    if format == "table":
-        click.echo(f"\nMeasuring would not work: {', '.join(missing)} missing." if missing else "\nMeasuring works.")
-    return 2 if missing else 0
+    notes = [*_installs(found), "", _verdict(found)]
+    emit(rows, _SHOWN if format == "table" else COLUMNS, format, None, notes=notes)
+    return 2 if any(f.state == MISSING for f in found) else 0
+
+
+def _installs(found: Sequence[Finding]) -> Iterator[str]:
+    """What to install, and for what of that which is not there."""
+    for install in dict.fromkeys(f.install for f in found if f.install):
+        yield f"\n{install}"
+        yield _wrapped("for " + ", ".join(f.what for f in found if f.install == install), indent="  ")
+
+
+def _verdict(found: Sequence[Finding]) -> str:
+    missing = ", ".join(f.what for f in found if f.state == MISSING)
+    return _wrapped(f"Measuring would not work: {missing} missing.") if missing else "Measuring works."
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 80, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def findings(device: int) -> Iterator[Finding]:
@@ -49,11 +66,11 @@ def findings(device: int) -> Iterator[Finding]:
     for name, needed_for, needed in _PACKAGES:
         yield _package(name, needed_for, needed)
     yield _said("NVRTC", _nvrtc, EXTRA)
-    gpu = _said("GPU", lambda: _gpu(device), "a GPU of NVIDIA's and its driver; " + EXTRA)
+    gpu = _said("GPU", lambda: _gpu(device), "a GPU of NVIDIA's and its driver")
     yield gpu
     if gpu.state == OK:
         yield _said("hardware file", lambda: _hardware(device), "gemmsim probe, or --gpu NAME")
-        yield _said("NVML", lambda: _nvml(device), "NVIDIA's driver; " + EXTRA)
+        yield _said("NVML", lambda: _nvml(device), "NVIDIA's driver")
         yield _said("a kernel", lambda: _runs(device), EXTRA)
     for tool, use, install in _TOOLS:
         path = _tool(tool)
@@ -72,9 +89,8 @@ _PACKAGES = (
 )
 _TOOLS = (
     ("ncu", "gemmsim counters", "NVIDIA Nsight Compute, part of the CUDA toolkit"),
-    ("nvdisasm", "gemmsim compile --sass", "pip install nvidia-cuda-nvdisasm"),
-    ("cuobjdump", "gemmsim compile --sass", "pip install nvidia-cuda-cuobjdump"),
-    ("compute-sanitizer", "tests of the kernels", "part of the CUDA toolkit"),
+    ("nvdisasm", "gemmsim compile --sass", "pip install 'gemmsim[compile]'"),
+    ("compute-sanitizer", "kernel tests", "part of the CUDA toolkit"),
 )
 
 

@@ -75,6 +75,10 @@ def _asked(
     m, n, k = np.asarray(sizes, np.int64).T
     problem = gemm(m, n, k, form)
     families.check(family, problem)
+    if family == "triton":
+        from gemmsim.bench.triton_compile import check_form
+
+        check_form(form)
     launch = module.launch(problem, config, gpu.arch)
     reasons = module.refusals(problem, config, launch, gpu.arch).reasons()
     return Asked(rows, family, form_of(form), gpu, config, sizes, reasons)
@@ -116,6 +120,10 @@ def _compiled(
     how: dict[str, Any] = {"jobs": settings.jobs, "cache": settings.cache, "progress": progress}
     cuda, triton = ([(g, i) for g in asked if (g.family == "triton") is of_triton for i, r in enumerate(g.reasons)
                      if not r] for of_triton in (False, True))  # fmt: skip
+    if triton:  # a missing compiler is told before the others have worked for an hour
+        from gemmsim.bench.triton_compile import version
+
+        version()
     if cuda:
         requests = [Request(g.family, g.form, _chosen(g, i), arch_of(g.gpu)) for g, i in cuda]
         for at, found in compile_all(requests, ptx="ptx" in settings.exports, **how):
@@ -139,7 +147,8 @@ def _loop(found: Compiled) -> dict[str, str]:
 
 
 def _chosen(group: Asked, i: int) -> tuple[tuple[str, int], ...]:
-    return tuple(group.config.row(i).items())
+    """The configuration that a launch of row i compiles: the family may fit it to the sizes."""
+    return tuple(families.fitted(group.family, *group.sizes[i], group.config.row(i), group.form).items())
 
 
 def _facts(group: Asked, i: int, found: Compiled) -> dict[str, object]:

@@ -13,11 +13,14 @@ import click
 
 from gemmsim.cli.options import (
     Command,
+    configuration_given,
     configuration_options,
     dimensions,
     form_options,
     number_option,
     problem_argument,
+    refuse_beside,
+    refuse_beside_batch,
 )
 from gemmsim.cli.tables import Column, emit_record
 from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS
@@ -104,13 +107,13 @@ def command(
         jobs=number_option("--jobs", jobs, 1, 4096),
     )  # fmt: skip
     if batch is not None:
-        _refuse_configuration(tile, parameters, "--batch")
+        refuse_beside_batch(configuration_given(tile, parameters), batch)
         table = read_csv(batch)
         found = ask.of_batch(table, said)
         rows = _run(found, settings, Store(), os.path.realpath(str(out)))
         _write(str(out), found, rows, table)
     elif study is not None:
-        _refuse_configuration(tile, parameters, "--study")
+        refuse_beside(configuration_given(tile, parameters), "--study", "expected it where M N K are given")
         found = ask.of_study(study, said)
         rows = _run(found, settings, Store(), study)
         if out is not None:
@@ -126,12 +129,6 @@ def _number(option: str, text: str, low: float, high: float) -> float:
         if low <= value <= high:
             return value
     raise GemmsimError(f"{option} is {text!r}: expected a number from {low:g} to {high:g}")
-
-
-def _refuse_configuration(tile: str | None, parameters: Sequence[str], beside: str) -> None:
-    for option, value in {"--tile": tile, "-p": " ".join(parameters)}.items():
-        if value:
-            raise GemmsimError(f"{option} {value} is given with {beside}: expected it where M N K are given")
 
 
 class _Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import click
@@ -24,14 +24,15 @@ PARAMETER_ALIASES: Mapping[str, str] = {
     "split_k_slices": "split_k", "thread_m": "tm", "thread_n": "tn",
 }  # fmt: skip
 TILE = ("bm", "bn", "bk")
-_HELP = {"help_option_names": ["-h", "--help"]}
+#: settings of every command
+HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(click.Command):
     """A command to which `-5` is a wrong number, not an unknown option; its help ends with what -p, --without take."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **{"context_settings": _HELP, **settings})
+        super().__init__(*arguments, **{"context_settings": HELP, **settings})
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each family's parameters with their defaults, and the effects, below the options that name them."""
@@ -279,9 +280,31 @@ def known_effects(without: Sequence[str]) -> tuple[str, ...]:
     return tuple(without)
 
 
-def parameter_name(text: str) -> str:
-    """The field's name of a parameter, from whichever is given."""
-    return PARAMETER_ALIASES.get(text.lower(), text.lower())
+def parameter_name(text: str, known: Collection[str] = ()) -> str:
+    """The field's name of a parameter, from whichever is given; what is known as it stands is left."""
+    name = text.lower()
+    return name if name in known else PARAMETER_ALIASES.get(name, name)
+
+
+def refuse_beside(given: Mapping[str, str | None], beside: str, why: str) -> None:
+    """Raise GemmsimError for an option (its name -> its value) given beside one that leaves no room for it."""
+    for option, value in given.items():
+        if value:
+            raise GemmsimError(f"{option} {value} is given with {beside}: {why}")
+
+
+def refuse_beside_batch(given: Mapping[str, str | None], batch: str) -> None:
+    """Raise GemmsimError for an option whose value belongs into the CSV, and for a number in place of a CSV."""
+    if batch.isdigit():
+        raise GemmsimError(
+            f"--batch {batch}: expected the name of a CSV; so many equal problems are --batch-size {batch}"
+        )
+    refuse_beside(given, "--batch", f"expected it as columns of {batch}")
+
+
+def configuration_given(tile: str | None, parameters: Sequence[str]) -> dict[str, str | None]:
+    """What configuration_options were given, for refuse_beside."""
+    return {"--tile": tile, "-p": " ".join(parameters)}
 
 
 def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
@@ -294,7 +317,7 @@ def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> d
         if not equals:
             name, value = list(known.items())[-1]  # type: ignore[assignment]
             raise GemmsimError(f"-p is {text!r}: expected NAME=VALUE, such as {name}={value}")
-        name = parameter_name(name.strip())
+        name = parameter_name(name.strip(), known)
         if name not in known:
             raise unknown(f"parameter of family {family}", name, known, where="-p")
         if name in given:

@@ -14,6 +14,7 @@ from gemmsim.cli.options import (
     Command,
     condition,
     configuration,
+    configuration_given,
     configuration_options,
     dimensions,
     family_and_dtype,
@@ -22,6 +23,7 @@ from gemmsim.cli.options import (
     model_options,
     number_option,
     problem_argument,
+    refuse_beside_batch,
     required_gpu,
 )
 from gemmsim.cli.tables import Column, emit_record, human, output_options, send
@@ -52,13 +54,14 @@ def command(
     """Predicted time of C[M, N] = A[M, K] x B[K, N] in one configuration, and what bounds it. No GPU is needed.
 
     The time is that of one launch between two events with the stream busy. With --batch, of every row of a CSV: its
-    columns gpu, family, dtype and l2 go before the options; regs_per_thread, spill_bytes and smem_bytes are taken for
+    columns gpu, family, dtype and l2 go before the options, an empty cell of another parameter than the tile's is the
+    family's default; regs_per_thread, spill_bytes and smem_bytes are taken for
     the compiler's; every column is kept and the results follow.
     """
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
     effects, cache = known_effects(without), condition(l2)
     if batch is not None:
-        _refuse_beside_batch({"M N K": " ".join(mnk), "--tile": tile, "-p": " ".join(parameters)}, batch)
+        refuse_beside_batch({"M N K": " ".join(mnk), **configuration_given(tile, parameters)}, batch)
         if format not in (None, "csv"):
             raise GemmsimError(f"--format {format} is given with --batch: expected csv, the format of a batch")
         from gemmsim.cli.batch import Options
@@ -88,16 +91,6 @@ def command(
     else:
         record = _record(p)
         emit_record(record, [Column(key) for key in record], str(format), out)
-
-
-def _refuse_beside_batch(given: dict[str, str | None], batch: str) -> None:
-    if batch.isdigit():
-        raise GemmsimError(
-            f"--batch {batch}: expected the name of a CSV; so many equal problems are --batch-size {batch}"
-        )
-    for option, value in given.items():
-        if value:
-            raise GemmsimError(f"{option} {value} is given with --batch: expected it as columns of {batch}")
 
 
 def _batch(path: str, out: str | None, options: Any) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gemmsim.cli.options import HELP
 from gemmsim.cli.tables import FORMATS, Column, emit
 from gemmsim.errors import GemmsimError, unknown
 
 if TYPE_CHECKING:
     from gemmsim.store import Store
 
-_HELP = {"help_option_names": ["-h", "--help"]}
 _COLUMNS = (
     Column("campaign"), Column("gpu", "GPU"), Column("family"), Column("dtype"), Column("status"), Column("rows"),
     Column("last", "last measured"),
@@ -21,20 +21,20 @@ _COLUMNS = (
 _store = click.option("--store", metavar="FILE", help="[default: $GEMMSIM_STORE, or gemmsim/rows.sqlite in your data]")
 
 
-@click.group(context_settings=_HELP)
+@click.group(context_settings=HELP)
 def command() -> None:
     """The rows measured so far, in one SQLite file."""
 
 
-@command.command(name="list", context_settings=_HELP)
+@command.command(name="list", context_settings=HELP)
 @_store
 @click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True)
 def list_rows(store: str | None, format: str) -> None:
     """Campaigns with their rows by status, all attempts counted."""
-    emit(_opened(store).campaigns(), _COLUMNS, format, None)
+    emit(_there(store).campaigns(), _COLUMNS, format, None)
 
 
-@command.command(name="export", context_settings=_HELP)
+@command.command(name="export", context_settings=HELP)
 @_store
 @click.option("--campaign", metavar="NAME", help="Rows of this campaign.  [default: all]")
 @click.option("--family", metavar="F", help="Rows of this family.")
@@ -47,12 +47,12 @@ def export(
     store: str | None, campaign: str | None, family: str | None, dtype: str | None, l2: str | None, status: str | None,
     attempts: bool, out: str,
 ) -> None:  # fmt: skip
-    """Write rows as a CSV that `gemmsim validate` and `gemmsim calibrate` read."""
+    """Write rows as a CSV for validate and calibrate."""
     from gemmsim.rowfile import columns
     from gemmsim.rows import check_out, write_csv
 
     check_out(out)
-    opened = _opened(store)
+    opened = _there(store)
     wanted = {"family": family, "dtype": dtype, "l2": l2, "status": status}
     rows = opened.rows(campaign, latest=not attempts, **{k: v for k, v in wanted.items() if v is not None})
     if not rows:
@@ -64,12 +64,15 @@ def export(
     click.echo(f"{len(rows)} rows to {out}", err=True)
 
 
-@command.command(name="import", context_settings=_HELP)
+@command.command(name="import", context_settings=HELP)
 @_store
 @click.argument("file", metavar="ROWS.csv")
 @click.option("--campaign", metavar="NAME", help="[default: the file's name]")
 def import_rows(store: str | None, file: str, campaign: str | None) -> None:
-    """Take the rows of a CSV into the store; those it has are left as they are."""
+    """Take the rows of a CSV into the store.
+
+    Those that it has are left as they are.
+    """
     from gemmsim.rowfile import read_rows
     from gemmsim.rows import read_csv
 
@@ -79,7 +82,7 @@ def import_rows(store: str | None, file: str, campaign: str | None) -> None:
     click.echo(f"{added} of {len(rows)} rows are new{left}", err=True)
 
 
-@command.command(context_settings=_HELP)
+@command.command(context_settings=HELP)
 @_store
 @click.argument("other", metavar="ROWS.sqlite")
 def merge(store: str | None, other: str) -> None:
@@ -92,7 +95,16 @@ def merge(store: str | None, other: str) -> None:
     click.echo(f"{added} rows are new", err=True)
 
 
+def _there(path: str | None) -> Store:
+    """A store to read: one that is named must be there. Raises GemmsimError."""
+    if path is not None and not Path(path).exists():
+        raise GemmsimError(f"--store {path}: expected a store of rows, found no such file")
+    return _opened(path)
+
+
 def _opened(path: str | None) -> Store:
+    if path == "":
+        raise GemmsimError("--store is '': expected the name of a file")
     from gemmsim.store import Store, import_sqlalchemy
 
     import_sqlalchemy()

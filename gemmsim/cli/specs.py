@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gemmsim.cli.options import HELP
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, check_file, gpu_names, load_figures, load_gpu
@@ -57,7 +58,7 @@ _COMPARED = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=HELP)
 def command() -> None:
     """The GPUs gemmsim knows, and a check of your own file.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from gemmsim.cli.options import HELP
 from gemmsim.cli.tables import FORMATS, Column, emit, progress, send
 from gemmsim.errors import GemmsimError
 
@@ -25,12 +26,12 @@ PAGE = "report.html"
 _DRAWING = ("altair", "vl_convert", "jinja2", "markupsafe")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=HELP)
 def command() -> None:
     """A question about tiles, written down in YAML, and its answer."""
 
 
-@command.command(context_settings={"help_option_names": ["-h", "--help"]})
+@command.command(context_settings=HELP)
 @click.argument("study", metavar="NAME|FILE")
 @click.option("--out", metavar="FOLDER", help=f"Page and CSV go there.  [default: {REPORTS}/NAME]")
 @click.option("--dry-run", is_flag=True, help="Show what would be predicted, and stop.")

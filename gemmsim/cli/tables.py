@@ -69,7 +69,7 @@ def progress(length: int, label: str) -> Iterator[Callable[[int], object]]:
     if not sys.stderr.isatty():
         yield lambda step: None
         return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+    with click.progressbar(length=length, label=label, file=sys.stderr, show_pos=True) as bar:
         yield bar.update
 
 
@@ -99,7 +99,8 @@ def emit_record(
         send(_csv([record], columns), out)
     else:
         width = max(len(c.title or c.key) for c in columns)
-        lines = [f"{c.title or c.key:{width}}  {c.text(record)}" for c in columns]
+        cells, room = [(c.title or c.key, c.text(record)) for c in columns], _room(wrap=out is None)
+        lines = [line for cell in cells for line in _lines(cell, (width, 0), (False, False), room)]
         send("\n".join([*lines, *notes]) + "\n", out)
 
 
@@ -174,12 +175,19 @@ def _table(rows: Sequence[Row], columns: Sequence[Column], *, wrap: bool) -> lis
     cells = [[c.title or c.key for c in columns], *([c.text(row) for c in columns] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     right = [any(isinstance(_plain(row.get(c.key)), int | float) for row in rows) for c in columns]
-    room = shutil.get_terminal_size().columns if wrap and sys.stdout.isatty() else 0
+    room = _room(wrap=wrap)
     return [text for line in cells for text in _lines(line, widths, right, room)]
+
+
+def _room(*, wrap: bool) -> int:
+    """The terminal's width where a person looks at it and lines may be broken, else 0."""
+    return shutil.get_terminal_size().columns if wrap and sys.stdout.isatty() else 0
 
 
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], room: int) -> list[str]:
     padded = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(cells, widths, right, strict=True)]
     start = "".join(f"{cell}  " for cell in padded[:-1])
-    last = textwrap.wrap(cells[-1], room - len(start)) if room - len(start) >= 30 and not right[-1] else [padded[-1]]
+    last = [padded[-1]]
+    if room - len(start) >= 30 and not right[-1]:
+        last = textwrap.wrap(cells[-1], room - len(start), break_long_words=False, break_on_hyphens=False)
     return [((start if i == 0 else " " * len(start)) + text).rstrip() for i, text in enumerate(last or [""])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: the one variant of a study whose shapes are given
 AS_GIVEN = "all"
+#: configurations of a family in a study; more are rather a slip in a list than a question
+MOST_CONFIGURATIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -211,17 +214,24 @@ def _spaces(vary: Any, kernels: Sequence[tuple[str, str]]) -> Mapping[str, Confi
 
 
 def _grid(name: str, values: Any) -> Config:
-    """Every combination of the given values; parameters not given stay at the family's defaults."""
+    """Every combination of the given values; parameters not given stay at the family's defaults.
+
+    Raises GemmsimError for what is no parameter or no value of it, and for more combinations than memory holds.
+    """
     if not isinstance(values, dict):
         raise GemmsimError(f"vary.{name} is {values!r}: expected a mapping of parameters to lists of values")
-    known = [p.name for p in families.family(name).PARAMETERS]
+    known = {p.name: p for p in families.family(name).PARAMETERS}
     for parameter, choices in values.items():
         if parameter not in known:
             raise unknown(f"parameter of family {name}", str(parameter), known, where=f"vary.{name}")
-        good = isinstance(choices, list) and choices and all(type(c) is int and 1 <= c < 2**31 for c in choices)
+        low = families.least(known[parameter])
+        good = isinstance(choices, list) and choices and all(type(c) is int and low <= c < 2**31 for c in choices)
         if not good:
             raise GemmsimError(
-                f"vary.{name}.{parameter} is {choices!r}: expected a list of whole numbers, at least one"
+                f"vary.{name}.{parameter} is {choices!r}: expected a list of whole numbers from {low}, not empty"
             )
+    count = prod(len(choices) for choices in values.values())
+    if count > MOST_CONFIGURATIONS:
+        raise GemmsimError(f"vary.{name} has {count} combinations: expected at most {MOST_CONFIGURATIONS}")
     grid = np.meshgrid(*(np.asarray(c, np.int64) for c in values.values()), indexing="ij")
     return families.config(name, {p: g.ravel() for p, g in zip(values, grid, strict=True)})

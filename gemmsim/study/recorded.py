@@ -20,6 +20,8 @@ from gemmsim.yamlfile import read_yaml
 #: what a file of timed configurations says of its rows; files of counters, facts and library times lack one of these
 _SAYS = ("gpu", "family", "dtype", "l2", "bm")
 _TIMES = ("median_s", "time_s")
+#: columns that hold one value where a file is about one kernel; a file that compares kernels has several in one
+_SAME = ("gpu", "family", "dtype", "dtype_b", "dtype_c", "l2", "layout", "batch", "beta", "epilogue")
 #: rows that no coefficient was fitted on
 NEW = "not fitted on"
 
@@ -65,6 +67,8 @@ def recorded_rows(gpus: Sequence[Gpu]) -> list[Recorded]:
 def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     table = read_csv(str(path))
     if not all(column in table for column in _SAYS) or not any(column in table for column in _TIMES):
+        return
+    if any(len(set(table.text(column))) > 1 for column in _SAME if column in table):
         return
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
     if gpu is None or _first(table, "family") not in families.FAMILIES:

@@ -148,7 +148,8 @@ BATCHES: dict[bytes, tuple[str, ...]] = {
     f"{HEAD}\n2147483648{ROW[2:]}\n".encode(): ("column m", "'2147483648'"),
     f"{HEAD}\n9223372036854775809{ROW[2:]}\n".encode(): ("column m", "'9223372036854775809'"),
     f"{HEAD}\n{ROW[:-1]}many\n".encode(): ("column num_warps", "'many'"),
-    f"{HEAD}\n{ROW[:-1]}\n".encode(): ("column num_warps", "''"),
+    f"{HEAD}\n{ROW[:-1]}nan\n".encode(): ("column num_warps", "'nan'"),
+    b"m,n,k,bm,bn,bk\n64,64,64,128,128,\n": ("row 1 (line 2), column bk", "''"),
     f"{HEAD},dtype\n{ROW},bf16\n{ROW},bf17\n".encode(): ("row 2 (line 3), column dtype", "'bf17'"),
     f"{HEAD},dtype,family\n{ROW},fp32,triton\n".encode(): ("column dtype", "'fp32'", "triton has bf16"),
     f"{HEAD},gpu\n{ROW},h200_sxm\n{ROW},h300\n".encode(): ("row 2 (line 3), column gpu", "'h300'"),
@@ -218,6 +219,13 @@ def test_a_batch_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_output_folder_that_is_not_there_is_refused_before_work(capsys: pytest.CaptureFixture[str]) -> None:
     refused(capsys, ("predict", "--batch", "none.csv", *G, "--out", "no/out.csv"), ("--out no/out.csv", "'no'"))
     refused(capsys, ("rank", "64", "64", "64", *G, "--out", "."), ("--out .", "folder"))
+
+
+def test_an_output_folder_that_cannot_be_written_is_refused_before_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(tmp_path))
+    refused(capsys, ("predict", "--batch", "none.csv", *G, "--out", "out.csv"), ("--out out.csv", str(tmp_path)))
 
 
 # ------------------------------------------------------------------------------------------------ files that fail

@@ -111,12 +111,35 @@ def test_exports_have_the_configurations_names(folder: Path) -> None:
     assert rows[0]["cubin"] != rows[2]["cubin"]
 
 
+def test_the_kernel_is_the_one_that_the_sizes_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """simt loads less at once where N is odd; a cell that is empty takes the default."""
+    Path("in.csv").write_text(
+        "m,n,k,bm,bn,bk,wm,wn,tm,tn,vec\n512,512,512,32,64,8,32,32,4,8,\n512,511,512,32,64,8,32,32,4,8,\n"
+        "512,511,512,32,64,8,32,32,4,8,1\n"
+    )
+    assert run("compile", "--batch", "in.csv", "--gpu", "h200_sxm", "--family", "simt", "--out", "f.csv") == 0
+    wide, odd, narrow = (row["kernel_hash"] for row in read(folder / "f.csv"))
+    assert wide != odd == narrow
+
+
+def test_a_missing_compiler_is_said_before_the_others_work(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "triton.compiler", None)
+    monkeypatch.setattr("gemmsim.bench.compile.compile_all", lambda *given, **how: pytest.fail("compiled"))
+    Path("in.csv").write_text("family,bm,bn,bk\nnaive,8,32,4\ntriton,64,64,32\n")
+    assert run("compile", "--batch", "in.csv", "--gpu", "h200_sxm") == 2
+    assert "pip install 'gemmsim[triton]'" in capsys.readouterr().err
+
+
 LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (): ("--gpu", "missing"),
     ("--gpu", "h300"): ("'h300'",),
     ("--gpu", "h200_sxm", "--family", "register_tile", "-p", "tm=7"): ("64x64x16_t7x4", "refused", "tm_divides_bm"),
     ("--gpu", "h200_sxm", "--family", "register_tile", "--jobs", "0"): ("--jobs", "'0'"),
-    ("--gpu", "h200_sxm", "--family", "register_tile", "--cubin", "none"): ("--cubin none", "existing folder"),
+    ("--gpu", "h200_sxm", "--family", "register_tile", "--cubin", "none"): ("--cubin is 'none'", "existing folder"),
+    ("--gpu", "h200_sxm", "--family", "register_tile", "--cache", ""): ("--cache is ''", "a folder"),
+    ("--gpu", "h200_sxm", "--family", "triton", "--layout", "NT"): ("triton_gemm.py", "no other layout"),
     ("--gpu", "h200_sxm", "--family", "register_tile", "--cache", "in.csv"): ("cache in.csv", "cannot be written"),
     ("--gpu", "v100_sxm2_32gb", "--family", "register_tile"): ("sm_70", "it has sm_75"),
     ("--gpu", "h200_sxm", "--family", "register_tile", "--layout", "XX"): ("--layout", "'XX'"),

@@ -150,6 +150,7 @@ def test_a_row_that_cannot_run_is_a_row(bench: Bench) -> None:
         (["--batch", "in.csv"], "--out missing"),
         (["--batch", "none.csv", "--out", "o.csv"], "none.csv: cannot be read"),
         (["--batch", "in.csv", "--out", "none/o.csv"], "expected an existing folder"),
+        (["--batch", "in.csv", "--out", "/dev/full"], "--out /dev/full: expected a file"),
         (["--batch", "in.csv", "--out", "other.csv"], "other.csv holds other columns than in.csv"),
         (["--batch", "in.csv", "--out", "o.csv", "--gpu", "h2"], "unknown GPU 'h2'"),
         (["--batch", "in.csv", "--out", "o.csv", "--jobs", "0"], "--jobs is '0'"),

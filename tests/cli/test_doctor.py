@@ -46,6 +46,20 @@ def test_the_exit_code_says_whether_measuring_would_work(
     assert (status, out.rstrip().endswith(last)) == (code, True)
 
 
+def test_the_table_fits_a_narrow_terminal_and_says_each_way_to_install_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        Finding(what, state, "-", doctor.EXTRA)
+        for what, state in [*((f"package {i} (what it is for)", MISSING) for i in range(5)), ("tool", OPTIONAL)]
+    ]
+    monkeypatch.setattr(doctor, "findings", lambda device: found)
+    _, out = run(capsys)
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.count(doctor.EXTRA) == 1
+    assert "Traceback" not in out
+
+
 def test_a_check_that_breaks_is_an_answer() -> None:
     def broken() -> str:
         raise ZeroDivisionError("of\nall things")

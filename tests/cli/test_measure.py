@@ -40,6 +40,13 @@ def written(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def test_an_empty_cell_takes_the_familys_default(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch, out = folder / "in.csv", folder / "rows.csv"
+    batch.write_text("family,m,n,k,bm,bn,bk,split_k,coalesced\nnaive,9,64,8,8,32,4,,\nsimt,9,64,8,64,256,8,,\n")
+    assert run(capsys, "--batch", batch, "--out", out, "--dtype", "fp32")[0] == 0
+    assert [(r["coalesced"], r["split_k"], r["status"]) for r in written(out)] == [("1", "", "ok"), ("", "1", "ok")]
+
+
 def test_a_line_for_every_row_in_their_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     batch, out = folder / "in.csv", folder / "rows.csv"
     batch.write_text("set,family,dtype,l2,m,n,k\n" + "".join(
@@ -107,6 +114,9 @@ def test_stopped_by_a_person_the_rows_so_far_are_written(folder: Path) -> None:
         ((1, 2, 3, "--budget-ms", "soon"), "--budget-ms is 'soon': expected a number from 0.1 to 1e+06"),
         ((1, 2, 3, "--timeout-s", "0"), "--timeout-s is '0': expected a number from 0.1 to 1e+06"),
         ((1, 2, 3, "--samples", "0"), "--samples is '0': expected a whole number from 1 to 10000"),
+        ((1, 2, 3, "--against", "cublas:"),
+         "unknown dtype '' in --against: known are fp64, fp32, tf32, bf16, fp16, fp8, int8"),
+        (("--study", "llama2_7b", "--family", "simt"), "--family simt: study llama2_7b has triton bf16"),
         ((1, 2, 3, "--family", "cublas", "-p", "bm=4"),
          "-p bm=4 is given with --family cublas: it has no parameters"),
         ((1, 2, 3, "--family", "cublas", "--l2", "hot"), "unknown L2 condition 'hot' in --l2: known are cold_clean, "

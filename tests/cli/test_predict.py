@@ -168,6 +168,43 @@ def test_parameters_left_out_take_the_familys_defaults(capsys: pytest.CaptureFix
     assert "demand_math_s" not in row
 
 
+def test_an_empty_cell_takes_the_familys_default_where_families_mix(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = "family,m,n,k,bm,bn,bk,group_m,stages,num_stages\n"
+    rows = batch(capsys, tmp_path, f"{text}triton,512,512,512,64,64,32,,,3\nsimt,512,512,512,64,256,8, ,2,\n")
+    assert [float(row["time_s"]) for row in rows] == [
+        predict(512, 512, 512, gpu="h200_sxm", dtype=dtype, family=family, config=config).time_s[0]
+        for family, dtype, config in (
+            ("triton", "bf16", {"bm": 64, "bn": 64, "bk": 32}),
+            ("simt", "fp32", {"bm": 64, "bn": 256, "bk": 8, "stages": 2}),
+        )
+    ]  # fmt: skip
+
+
+def test_a_familys_own_name_goes_before_another_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """`stages` is Triton's num_stages to family triton, and a parameter of simt."""
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "predict",
+                "512",
+                "512",
+                "512",
+                "--gpu",
+                "h200_sxm",
+                "--family",
+                "simt",
+                "-p",
+                "stages=2",
+                "--format",
+                "json",
+            ]
+        )
+    assert not ended.value.code
+    assert json.loads(capsys.readouterr().out)["stages"] == 2
+
+
 def test_a_batch_to_stdout_and_gzipped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "in.csv.gz").write_bytes(gzip.compress(f"{HEAD}\n{ROW}\n".encode()))
     asked = ("--batch", tmp_path / "in.csv.gz", "--gpu", "h200_sxm")

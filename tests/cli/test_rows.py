@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,17 @@ def test_in_and_out_and_into_another(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert len(Store(other).rows("naive_fp32")) == 330
 
 
+def test_a_name_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+    store = Store(tmp_path / "rows.sqlite")
+    store.add([{"campaign": "gr\u00f6\u00dfe", "gpu": "h200_sxm", "family": "naive", "status": "ok"}])
+    done = subprocess.run(
+        [sys.executable, "-m", "gemmsim", "rows", "list"], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in done.stdout
+
+
 def test_list_as_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "import", ROWS / "smem_tile_fp32.csv.gz", "--campaign", "s")
     _, out, _ = run(capsys, "list", "--format", "csv")
@@ -58,6 +72,10 @@ def test_list_as_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("export", "--out", "/no/x.csv"), "--out /no/x.csv: expected an existing folder, found none called '/no'"),
         (("export", "--campaign", "nine", "--out", "x.csv"),
          "unknown campaign 'nine' in --campaign: known are none"),
+        (("list", "--store", "no.sqlite"), "--store no.sqlite: expected a store of rows, found no such file"),
+        (("list", "--store", ""), "--store is '': expected the name of a file"),
+        (("export", "--store", "/dev/null", "--out", "x.csv"),
+         "/dev/null: cannot be a store of rows: expected a file, found a device or a pipe"),
         (("import", "no.csv"), "no.csv: cannot be read: No such file or directory"),
     ],
 )  # fmt: skip
