@@ -12,7 +12,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,19 +113,39 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": self._wait_s})
             event.listen(engine, "connect", _prepare)
-            with engine.begin() as connection:  # create_all looks first, and another process may be in between
-                connection.execute(CreateTable(self.table, if_not_exists=True))
+            table = CreateTable(
+                self.table, if_not_exists=True
+            )  # create_all looks first: another process may come between
+            self._patiently(lambda: _execute(engine, table))
         return engine
+
+    def _patiently(self, action: Callable[[], object]) -> None:
+        """Do it again while others make the file: SQLite does not wait for them when it turns to WAL."""
+        import sqlite3
+
+        from sqlalchemy.exc import OperationalError
+
+        until = time.monotonic() + self._wait_s
+        while True:
+            try:
+                action()
+                return
+            except (sqlite3.OperationalError, OperationalError) as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
         """Errors of the database and the disk as one sentence."""
+        import sqlite3
+
         from sqlalchemy.exc import DBAPIError
 
         try:
             yield
-        except DBAPIError as error:
-            raise GemmsimError(f"{self.path}: {_sentence(str(error.orig))}") from None
+        except (DBAPIError, sqlite3.Error) as error:
+            raise GemmsimError(f"{self.path}: {_sentence(str(getattr(error, 'orig', error)))}") from None
         except OSError as error:
             raise GemmsimError(f"{self.path}: cannot be a store of rows: {error.strerror or error}") from None
 
@@ -206,6 +227,11 @@ class Store:
         from sqlalchemy import func, select
 
         return int(connection.execute(select(func.count()).select_from(self.table)).scalar_one())
+
+
+def _execute(engine: Engine, statement: Any) -> None:
+    with engine.begin() as connection:
+        connection.execute(statement)
 
 
 def _prepare(connection: Any, record: object) -> None:

@@ -71,7 +71,7 @@ def command(
     mnk: Sequence[str], tile: str | None, parameters: Sequence[str], batch: str | None, study: str | None,
     out: str | None, gpu: str, family: str | None, dtype: str | None, l2: str | None, shape: Form, against: str | None,
     graph: bool, samples: str | None, budget_ms: str, timeout_s: str, device: str, again: bool, jobs: str | None,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Compile, check against float64 and time configurations on a GPU; rows go to the store as they come.
 
     --batch takes what `gemmsim predict --batch` takes: the columns gpu, family, dtype, l2, layout, beta, epilogue and
@@ -120,7 +120,8 @@ def command(
             _write(out, found, rows, None)
     else:
         found = ask.distinct([ask.of_one(dimensions(mnk), tile, parameters, said)])
-        _one(found, settings, out)
+        return _one(found, settings, out)
+    return 0
 
 
 def _number(option: str, text: str, low: float, high: float) -> float:
@@ -219,7 +220,8 @@ def _write(out: str, asked: Asked, rows: _Rows, table: Any) -> None:
         raise rows.stopped
 
 
-def _one(asked: Asked, settings: Settings, out: str | None) -> None:
+def _one(asked: Asked, settings: Settings, out: str | None) -> int:
+    """Exit code 2 where it cannot launch, as in compile and predict; 1 where it did and went wrong."""
     from dataclasses import replace
 
     from gemmsim.config import config_key
@@ -234,3 +236,4 @@ def _one(asked: Asked, settings: Settings, out: str | None) -> None:
     emit_record(record, [c for c in _SHOWN if record.get(c.key) not in (None, "")], "table", None)
     if out is not None:
         _write(out, asked, rows, None)
+    return {"ok": 0, "refused": 2}.get(str(row["status"]), 1)
