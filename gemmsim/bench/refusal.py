@@ -12,7 +12,7 @@ from gemmsim import families
 from gemmsim.bench.task import CUBLAS, Ask
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
-from gemmsim.problem import Form, gemm
+from gemmsim.problem import Form, Gemm, gemm
 
 
 def refused(asks: Sequence[Ask], gpu: Gpu) -> list[str]:
@@ -35,8 +35,7 @@ def _group(family: str, form: Form, asks: Sequence[Ask], gpu: Gpu) -> Sequence[s
         return [""] * len(asks)
     problem = gemm([a.m for a in asks], [a.n for a in asks], [a.k for a in asks], form)
     try:
-        families.check(family, problem)
-        _check_kernel(family, form, asks[0])
+        _check_kernel(family, problem, form, asks[0])
     except GemmsimError as error:
         return [f"kernel: {error}"] * len(asks)
     names = [name for name, _ in asks[0].config]
@@ -47,11 +46,12 @@ def _group(family: str, form: Form, asks: Sequence[Ask], gpu: Gpu) -> Sequence[s
     return module.refusals(problem, config, launch, gpu.arch).reasons()
 
 
-def _check_kernel(family: str, form: Form, ask: Ask) -> None:
-    """Raise GemmsimError for a Form that the family has no source for, though its model may do it."""
+def _check_kernel(family: str, problem: Gemm, form: Form, ask: Ask) -> None:
+    """Raise GemmsimError for a Form that the family has no source for: kernels do more than the model predicts."""
     if family == "triton":
         from gemmsim.bench.triton_compile import check_form
 
+        families.check(family, problem)
         check_form(form)
         return
     module: Any = importlib.import_module(f"gemmsim.families.{family}")
