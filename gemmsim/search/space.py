@@ -41,9 +41,7 @@ class Space:
         if not len(self.config) or not np.all(np.isfinite(self.predicted_s) & (self.predicted_s > 0)):
             raise GemmsimError("a search space needs one configuration or more, each with a predicted time > 0")
         if len(self._places) != len(self.config):
-            raise GemmsimError(
-                f"{len(self.config)} configurations, {len(self._places)} of them different: expected all"
-            )
+            raise GemmsimError(f"{len(self)} configurations, {len(self._places)} different: expected all to differ")
 
     def __len__(self) -> int:
         return len(self.config)
