@@ -7,17 +7,11 @@ from collections.abc import Callable, Mapping
 
 import optuna
 from optuna.samplers import BaseSampler
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from gemmsim.errors import GemmsimError
-from gemmsim.search.sampler import (
-    INTERRUPTED,
-    STATUS,
-    FreeSampler,
-    ModelGuidedSampler,
-    distributions,
-    free,
-)
+from gemmsim.search.sampler import INTERRUPTED, STATUS, FreeSampler, ModelGuidedSampler, distributions, free
 from gemmsim.search.space import Space
 
 #: a configuration -> its time, s, or the status of what failed (of gemmsim.store.STATUSES, or any other word)
@@ -67,8 +61,7 @@ def _left(space: Space, study: optuna.Study, trials: int) -> int:
 def _one(space: Space, objective: Objective, study: optuna.Study) -> None:
     trial = study.ask(distributions(space))
     try:
-        place = space.place(trial.params)
-        assert place is not None
+        place = _place(space, trial)
         trial.set_user_attr(PREDICTED, float(space.predicted_s[place]))
         found = objective(space.config.row(place))
     except BaseException:
@@ -83,11 +76,21 @@ def _one(space: Space, objective: Objective, study: optuna.Study) -> None:
         study.tell(trial, float(found))
 
 
+def _place(space: Space, trial: optuna.Trial) -> int:
+    """Position of a trial's configuration. Raises GemmsimError for one that somebody enqueued and that is none."""
+    place = space.place(trial.params)
+    if place is None:
+        raise GemmsimError(f"trial {trial.number} is {trial.params}: expected a configuration that can launch")
+    return place
+
+
 def _same_space(study: optuna.Study, space: Space) -> None:
     """Note in a new study what it is for. Raises GemmsimError if it is for something else."""
+    if study.directions != [StudyDirection.MINIMIZE]:
+        raise GemmsimError(f"study {study.study_name} does not minimise one value: expected one that does, the time")
     asked, held = space.described, study.user_attrs.get(SPACE)
     if held is None:
-        if study.get_trials(deepcopy=False):
+        if any(trial.state != TrialState.WAITING for trial in study.get_trials(deepcopy=False)):
             raise GemmsimError(f"study {study.study_name} has trials that are not gemmsim's: expected an empty study")
         study.set_user_attr(SPACE, asked)
         return

@@ -4,7 +4,8 @@ The space of a shape is what was recorded of it, and regret is against the best 
 coefficients fitted on other shapes than the one searched (five parts, dealt anew each seed), from tile parameters
 alone. Shapes with fewer configurations than a search has trials are left out. Then what the search itself costs, over
 simt's whole space with an objective that costs nothing. `OPENBLAS_NUM_THREADS=1` is faster where cores are shared.
-Optuna's GPSampler needs PyTorch and is not among the samplers.
+TPE and random are Optuna's, their proposals mapped to the nearest configuration that is free; its GPSampler needs
+PyTorch and is not among them.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def chart(found: dict[str, dict[str, FloatArray]], path: str) -> None:
         for what, curves in found.items() for name, regret in curves.items() for n, value in enumerate(regret.mean(0))
     ]  # fmt: skip
     lines = alt.Chart(alt.Data(values=rows)).mark_line().encode(
-        x=alt.X("trials:Q", scale=alt.Scale(type="log")),
+        x=alt.X("trials:Q", scale=alt.Scale(type="log", nice=False)),
         y=alt.Y("regret:Q", title="mean regret", axis=alt.Axis(format="%"),
                 scale=alt.Scale(type="symlog", constant=0.01)),
         color="sampler:N",

@@ -1,4 +1,4 @@
-"""The search loop and its samplers: every configuration once, failures kept, resumable, and no worse for a bad model."""
+"""The search loop and its samplers: every configuration once, failures kept, resumable, a bad model unlearnt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray
 from gemmsim.search.loop import NO_TIME, PREDICTED, search
 from gemmsim.search.replay import Replay
-from gemmsim.search.sampler import INTERRUPTED, STATUS, FreeSampler, ModelGuidedSampler, distributions
+from gemmsim.search.residual import Corrected
+from gemmsim.search.sampler import INTERRUPTED, STATUS, FreeSampler, ModelGuidedSampler, _improvement, distributions
 from gemmsim.search.space import Space, space_of
 
 Make = Callable[[Space, int], BaseSampler]
@@ -176,6 +177,31 @@ def test_a_study_of_another_space_is_refused_and_says_what_differs() -> None:
     with pytest.raises(GemmsimError, match="has trials that are not gemmsim's"):
         search(space, replay(space), trials=4, study=foreign)
     assert len(study.trials) == 2
+
+
+def test_a_study_that_maximises_is_refused() -> None:
+    for directions in (["maximize"], ["minimize", "minimize"]):
+        with pytest.raises(GemmsimError, match="does not minimise one value"):
+            search(small(), replay(small()), trials=1, study=optuna.create_study(directions=directions))
+
+
+def test_what_is_enqueued_is_measured_first_if_it_can_launch() -> None:
+    space = small()
+    study = optuna.create_study()
+    study.enqueue_trial(space.config.row(17))
+    search(space, replay(space), trials=3, study=study, seed=0)
+    assert study.trials[0].params == space.config.row(17)
+    study.enqueue_trial({**space.config.row(0), "bm": 256, "bn": 256, "bk": 256, "num_warps": 1, "num_stages": 6})
+    with pytest.raises(GemmsimError, match=r"trial 3 is \{.*\}: expected a configuration that can launch"):
+        search(space, replay(space), trials=9, study=study, seed=0)
+
+
+def test_improvement_beyond_five_deviations_joins_the_tail_and_still_orders() -> None:
+    z = np.asarray([3.0, 0.0, -4.999, -5.001, -8.0, -40.0, -400.0])
+    score = _improvement(Corrected(-z, np.ones(len(z))), 0.0)
+    assert (np.diff(score) < 0).all()
+    assert score[1] == pytest.approx(np.log(1 / np.sqrt(2 * np.pi)))
+    assert score[2] - score[3] < 0.03
 
 
 @pytest.mark.parametrize("wrong", [0, -3])
