@@ -51,6 +51,14 @@ def test_predict_as_a_function_loads_no_scipy() -> None:
     assert not found & {"scipy", "altair", "cupy", "optuna"}
 
 
+def test_a_search_space_loads_no_optuna() -> None:
+    space = (
+        "from gemmsim.search.space import space_of\nspace_of(64, 64, 64, gpu='h200_sxm', family='naive', dtype='fp32')"
+    )
+    assert not loaded(space) & {"optuna", "scipy"}
+    assert "optuna" in loaded("import gemmsim.search.loop")
+
+
 def test_names_are_public_and_unknown_ones_are_none() -> None:
     assert {"predict", "rank", "explain", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
     for name in gemmsim.__all__:
