@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-#: seconds after which a question counts as never to be answered: ptxas can be busy for ten minutes with a Triton tile
+#: seconds after which a question counts as never to be answered: ptxas can be busy for minutes with a Triton tile
 #: that spills thousands of words, which is no candidate anyway
 LIMIT_S = 60.0
 _PACKAGE = Path(__file__).resolve().parents[2]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim.config import Config
+from gemmsim.families.simt_resources import threads_of
 from gemmsim.families.traits import Parameter
 from gemmsim.families.wavefronts import LANES
 
@@ -71,7 +72,7 @@ def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
     warp = _where(warp, whole & (lm * ln == LANES) & (np.minimum(lm, ln) >= LEAST_LANES))
     warp = _where(warp, warp["tm"] <= warp["tn"])  # the other way round is alike, and not faster on the whole
     both = _times(_grid(choices, "bm", "bn"), warp)
-    threads = both["bm"] // both["wm"] * (both["bn"] // both["wn"]) * LANES
+    threads = threads_of(both)
     whole = (both["bm"] % both["wm"] == 0) & (both["bn"] % both["wn"] == 0)
     compact = _compact(both["bm"], both["bn"]) & _compact(both["tm"], both["tn"])
     usual = (both["wm"] // both["tm"] == LANES_M) | ~_lays(both, choices)
@@ -112,7 +113,7 @@ def _caps(choices: Mapping[str, Sequence[int]]) -> Columns:
 
 def _capped(columns: Columns, choices: Mapping[str, Sequence[int]]) -> Columns:
     """Without caps that leave too little for the accumulators, or that are no cap."""
-    threads = columns["bm"] // columns["wm"] * (columns["bn"] // columns["wn"]) * LANES
+    threads = threads_of(columns)
     results, regs = columns["tm"] * columns["tn"], columns["regs"]
     left = np.minimum(REGISTERS // (threads * columns["blocks"]) // 8 * 8, 255)
     capped = (results == CAPPED_RESULTS) & (max(choices["regs"]) * threads <= REGISTERS) & (columns["blocks"] == 1)
@@ -121,9 +122,8 @@ def _capped(columns: Columns, choices: Mapping[str, Sequence[int]]) -> Columns:
 
 
 def _splits(choices: Mapping[str, Sequence[int]]) -> Columns:
-    """Unsplit in each raster; split all or the tail, or stream-K, in the usual raster."""
+    """Unsplit; all tiles split, or the tail; or stream-K."""
     both = _grid(choices, "group_m", "split_k", "split_tail", "stream_k")
     split, stream = both["split_k"] > 1, both["stream_k"] == 1
     fits = ~(split & stream) & ((both["split_tail"] == 0) | np.isin(both["split_k"], TAIL_SLICES))
-    usual = 8 if 8 in choices["group_m"] else choices["group_m"][0]
-    return _where(both, fits & (~(split | stream) | (both["group_m"] == usual)))
+    return _where(both, fits)

@@ -10,6 +10,7 @@ import argparse
 from collections import defaultdict
 
 import numpy as np
+from verbs import run
 
 from gemmsim import families
 from gemmsim.config import config_key
@@ -65,19 +66,5 @@ def show(args: argparse.Namespace) -> None:
         print(f"| {'x'.join(map(str, shape))} | {time_s[fused] * 1e3:.3f} ms | {over} | {others} | {key} |")
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(required=True)
-    d = verbs.add_parser("draw")
-    d.add_argument("out")
-    d.set_defaults(run=draw)
-    s = verbs.add_parser("show")
-    s.add_argument("rows")
-    s.set_defaults(run=show)
-    args = parser.parse_args()
-    args.run(args)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, draw, show)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from verbs import run
 
 from gemmsim import families
 from gemmsim.rows import Table, read_csv, write_csv
@@ -95,21 +96,10 @@ def chart(rows: list[Row], shape: str) -> Any:
     return (bars + text + line).properties(width=520, height=24 * len(here), title=title)
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(required=True)
-    d = verbs.add_parser("draw")
-    d.add_argument("out")
-    d.set_defaults(run=draw)
-    s = verbs.add_parser("show")
-    s.add_argument("rows")
-    s.add_argument("--picture")
-    s.add_argument("--shape", default="4096x4096x4096")
-    s.set_defaults(run=show)
-    args = parser.parse_args()
-    args.run(args)
+def _showing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--picture")
+    parser.add_argument("--shape", default="4096x4096x4096")
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, draw, show, showing=_showing)

@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Iterator
 
 import numpy as np
+from verbs import run
 
 import gemmsim
 from gemmsim import families
@@ -97,26 +98,15 @@ def score(args: argparse.Namespace) -> None:
     print(f"| geomean | | | {means} |")
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(required=True)
-    d = verbs.add_parser("draw")
-    d.add_argument("out")
-    d.add_argument("--family", choices=list(SHAPES), default="simt")
-    d.add_argument("--dtype", default="fp32")
-    d.add_argument("--gpu", default="h200_sxm")
-    d.add_argument("--rows", action="append", default=[], help="measured rows whose best are timed too")
-    d.add_argument("--best", type=int, default=5)
-    d.add_argument("--random", type=int, default=200)
-    d.add_argument("--seed", type=int, default=4)
-    d.set_defaults(run=draw)
-    s = verbs.add_parser("score")
-    s.add_argument("rows")
-    s.set_defaults(run=score)
-    args = parser.parse_args()
-    args.run(args)
+def _drawing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--family", choices=list(SHAPES), default="simt")
+    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--gpu", default="h200_sxm")
+    parser.add_argument("--rows", action="append", default=[], help="measured rows whose best are timed too")
+    parser.add_argument("--best", type=int, default=5)
+    parser.add_argument("--random", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=4)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, draw, score, drawing=_drawing, shown="score")

@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from verbs import run
 
 from gemmsim.config import config_key
 from gemmsim.measured import read_measured
@@ -27,7 +28,7 @@ FIRST = 4  # of a shape
 
 def draw(args: argparse.Namespace) -> None:
     """Write the batch to measure."""
-    rows = read_measured(args.rows)
+    rows = read_measured(args.measured)
     p, found = rows.problem, []
     for m, n, k in SHAPES:
         here = np.flatnonzero((p.m == m) & (p.n == n) & (p.k == k))
@@ -57,20 +58,9 @@ def show(args: argparse.Namespace) -> None:
     print(f"| geomean | | | {np.exp(np.log(ratios).mean()):.3f} | |")
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(required=True)
-    d = verbs.add_parser("draw")
-    d.add_argument("out")
-    d.add_argument("--rows", default=str(HERE / "simt_fp32.csv.gz"))
-    d.set_defaults(run=draw)
-    s = verbs.add_parser("show")
-    s.add_argument("rows")
-    s.set_defaults(run=show)
-    args = parser.parse_args()
-    args.run(args)
+def _drawing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--measured", default=str(HERE / "simt_fp32.csv.gz"))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, draw, show, drawing=_drawing)
