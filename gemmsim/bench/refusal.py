@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gemmsim import families
 from gemmsim.bench.task import CUBLAS, Ask
+from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
-from gemmsim.hardware import Gpu
+from gemmsim.hardware import Arch, Gpu
 from gemmsim.problem import Form, Gemm, gemm
 
 
@@ -35,18 +36,21 @@ def _group(family: str, form: Form, asks: Sequence[Ask], gpu: Gpu) -> Sequence[s
         return [""] * len(asks)
     problem = gemm([a.m for a in asks], [a.n for a in asks], [a.k for a in asks], form)
     try:
-        _check_kernel(family, problem, form, asks[0])
+        check_kernel(family, problem, form, dict(asks[0].config))
     except GemmsimError as error:
         return [f"kernel: {error}"] * len(asks)
     names = [name for name, _ in asks[0].config]
     values: dict[str, Any] = {p: np.asarray([dict(a.config)[p] for a in asks], np.int64) for p in names}
-    config = families.config(family, values, len(asks))
-    module = families.family(family)
-    launch = module.launch(problem, config, gpu.arch)
-    return module.refusals(problem, config, launch, gpu.arch).reasons()
+    return broken(problem, families.config(family, values, len(asks)), gpu.arch)
 
 
-def _check_kernel(family: str, problem: Gemm, form: Form, ask: Ask) -> None:
+def broken(problem: Gemm, config: Config, arch: Arch) -> list[str]:
+    """The rule of its family that each row breaks: code, number, limit; empty where it breaks none."""
+    module = families.family(config.family)
+    return module.refusals(problem, config, module.launch(problem, config, arch), arch).reasons()
+
+
+def check_kernel(family: str, problem: Gemm, form: Form, config: Mapping[str, int]) -> None:
     """Raise GemmsimError for a Form that the family has no source for: kernels do more than the model predicts."""
     if family == "triton":
         from gemmsim.bench.triton_compile import check_form
@@ -57,4 +61,4 @@ def _check_kernel(family: str, problem: Gemm, form: Form, ask: Ask) -> None:
     module: Any = importlib.import_module(f"gemmsim.families.{family}")
     if not hasattr(module, "macros"):
         raise GemmsimError(f"family {family} has no kernel that can be launched")
-    module.macros(form, dict(ask.config))
+    module.macros(form, config)

@@ -71,17 +71,13 @@ def asked_of(table: Table, gpu: str | None, family: str | None, dtype: str | Non
 def _asked(
     rows: Sequence[int], family: str, form: Form, gpu: Gpu, values: dict[str, Any], sizes: Sequence[Any]
 ) -> Asked:
-    module, config = families.family(family), families.config(family, values, len(rows))
-    m, n, k = np.asarray(sizes, np.int64).T
-    problem = gemm(m, n, k, form)
-    families.check(family, problem)
-    if family == "triton":
-        from gemmsim.bench.triton_compile import check_form
+    from gemmsim.bench.refusal import broken, check_kernel
 
-        check_form(form)
-    launch = module.launch(problem, config, gpu.arch)
-    reasons = module.refusals(problem, config, launch, gpu.arch).reasons()
-    return Asked(rows, family, form_of(form), gpu, config, sizes, reasons)
+    config = families.config(family, values, len(rows))
+    m, n, k = np.asarray(sizes, np.int64).T
+    problem, whole = gemm(m, n, k, form), form_of(form)
+    check_kernel(family, problem, whole, config.row(0))
+    return Asked(rows, family, whole, gpu, config, sizes, broken(problem, config, gpu.arch))
 
 
 def facts(
