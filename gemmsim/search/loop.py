@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import optuna
 from optuna.samplers import BaseSampler
@@ -11,11 +11,12 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from gemmsim.errors import GemmsimError
-from gemmsim.search.sampler import INTERRUPTED, STATUS, FreeSampler, ModelGuidedSampler, distributions, free
-from gemmsim.search.space import Space
+from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler
+from gemmsim.search.space import Candidate, Space
+from gemmsim.search.trials import INTERRUPTED, STATUS, Trials, distributions
 
 #: a configuration -> its time, s, or the status of what failed (of gemmsim.store.STATUSES, or any other word)
-Objective = Callable[[Mapping[str, int]], float | str]
+Objective = Callable[[Candidate], float | str]
 #: user attribute of a study: what its trials were measured for
 SPACE = "gemmsim_space"
 #: user attribute of a trial: the model's time, s
@@ -54,7 +55,7 @@ def _kept(space: Space, sampler: BaseSampler | None, seed: int | None) -> BaseSa
 
 def _left(space: Space, study: optuna.Study, trials: int) -> int:
     """How many more configurations to measure."""
-    left = int(free(space, study.get_trials(deepcopy=False)).sum())
+    left = int(Trials(space).free(study.get_trials(deepcopy=False)).sum())
     return min(trials - (len(space) - left), left)
 
 
@@ -63,7 +64,7 @@ def _one(space: Space, objective: Objective, study: optuna.Study) -> None:
     try:
         place = _place(space, trial)
         trial.set_user_attr(PREDICTED, float(space.predicted_s[place]))
-        found = objective(space.config.row(place))
+        found = objective(space.candidate(place))
     except BaseException:
         trial.set_user_attr(STATUS, INTERRUPTED)
         study.tell(trial, state=TrialState.FAIL)

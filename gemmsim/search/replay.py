@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,20 +11,20 @@ from gemmsim.calibrate import Model, fit
 from gemmsim.errors import GemmsimError
 from gemmsim.measured import Measured
 from gemmsim.problem import FloatArray
-from gemmsim.search.space import Space
+from gemmsim.search.space import Candidate, Space
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The recorded configurations of one shape, and their times, s. Called with a configuration it says its time."""
+    """The recorded configurations of one shape, and their times, s. Called with a candidate it says its time."""
 
     shape: tuple[int, int, int]
     space: Space
     time_s: FloatArray
 
-    def __call__(self, config: Mapping[str, int]) -> float | str:
+    def __call__(self, candidate: Candidate) -> float | str:
         """Seconds; the status `refused` for a configuration that was not recorded."""
-        place = self.space.place(config)
+        place = self.space.place_of(candidate)
         return "refused" if place is None else float(self.time_s[place])
 
     def regret(self, measured_s: FloatArray) -> FloatArray:
@@ -60,4 +60,4 @@ def _replay(rows: Measured, here: np.ndarray, predicted: FloatArray) -> Replay:
     p = rows.problem
     shape = int(p.m[here[0]]), int(p.n[here[0]]), int(p.k[here[0]])
     identity = {"gpu": rows.gpu.name, "problem": " x ".join(map(str, shape)), "form": p.dtype, "l2": rows.l2}
-    return Replay(shape, Space(rows.config.take(here), predicted[here], identity), rows.time_s[here])
+    return Replay(shape, Space([rows.config.take(here)], predicted[here], identity), rows.time_s[here])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from optuna import Study
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -21,73 +21,19 @@ from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray
 from gemmsim.search.residual import Corrected, corrected
 from gemmsim.search.space import Index, Mask, Space
+from gemmsim.search.trials import Trials, distributions
 
 #: configurations that the model likes best, and others drawn at random, that a proposal is chosen from
 LIKED, DRAWN = 256, 128
-#: a configuration that failed counts as so many times as slow as predicted, or as the slowest: those near are put off
-FAILED = 2.0
 #: standard deviations below which an improvement on the best is computed by the tail's form
 FAR = -5.0
-#: user attribute of a trial: how it ended
-STATUS = "status"
-#: status of a trial that was stopped: its configuration is free again
-INTERRUPTED = "interrupted"
-
-
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """The parameters of a trial, as Optuna has them."""
-    return {name: CategoricalDistribution(values) for name, values in space.choices.items()}
-
-
-def free(space: Space, trials: Sequence[FrozenTrial]) -> Mask:
-    """Configurations that no trial has; those of trials that were stopped are free."""
-    return _Trials(space).free(trials)
-
-
-class _Trials:
-    """Where in the space a study's trials are: looked up once a trial that is over."""
-
-    def __init__(self, space: Space) -> None:
-        self._space = space
-        self._study: object = None
-        self._over: dict[int, int | None] = {}
-
-    def of(self, study: Study) -> Sequence[FrozenTrial]:
-        """The study's trials."""
-        if study is not self._study:
-            self._study, self._over = study, {}
-        return study.get_trials(deepcopy=False)
-
-    def place(self, trial: FrozenTrial) -> int | None:
-        """Position of a trial's configuration; None if it has none, or was stopped."""
-        if trial.number in self._over:
-            return self._over[trial.number]
-        stopped = trial.user_attrs.get(STATUS) == INTERRUPTED
-        place = None if stopped else self._space.place(trial.params)
-        if trial.state.is_finished():
-            self._over[trial.number] = place
-        return place
-
-    def free(self, trials: Sequence[FrozenTrial]) -> Mask:
-        """Configurations that no trial has."""
-        mask = np.ones(len(self._space), bool)
-        mask[[place for place in map(self.place, trials) if place is not None]] = False
-        return mask
-
-    def known(self, trials: Sequence[FrozenTrial]) -> tuple[Index, FloatArray]:
-        """Positions that were measured and their times, s; of those that failed, a time that puts them off."""
-        over = [(self.place(trial), trial.value) for trial in trials if trial.state.is_finished()]
-        values = {place: np.nan if value is None else value for place, value in over if place is not None}
-        places, time_s = np.asarray(list(values), np.intp), np.asarray(list(values.values()), np.float64)
-        late = np.fmax(FAILED * self._space.predicted_s[places], np.nanmax(time_s, initial=0.0))
-        return places, np.where(np.isnan(time_s), late, time_s)
 
 
 class FreeSampler(BaseSampler):
     """Any Optuna sampler, its proposals mapped to the nearest configuration of the space that no trial has had."""
 
     def __init__(self, sampler: BaseSampler, space: Space, seed: int | None = None) -> None:
-        self._sampler, self._space, self._seed, self._trials = sampler, space, _seed(seed), _Trials(space)
+        self._sampler, self._space, self._seed, self._trials = sampler, space, _seed(seed), Trials(space)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """All parameters of the space."""
@@ -106,7 +52,7 @@ class FreeSampler(BaseSampler):
         place = self._space.place(proposed)
         if place is None or not mask[place]:
             place = self._space.nearest(proposed, mask, np.random.default_rng([self._seed, trial.number]))
-        return self._space.config.row(place)
+        return self._space.params(place)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -140,7 +86,7 @@ class ModelGuidedSampler(BaseSampler):
     def __init__(self, space: Space, *, shortlist: int = 4, seed: int | None = None) -> None:
         if shortlist < 1:
             raise GemmsimError(f"shortlist = {shortlist}: expected a whole number >= 1")
-        self._space, self._seed, self._trials = space, _seed(seed), _Trials(space)
+        self._space, self._seed, self._trials = space, _seed(seed), Trials(space)
         self._first = space.shortlist(shortlist)
         self._liked = np.argsort(space.predicted_s, kind="stable")
 
@@ -156,8 +102,8 @@ class ModelGuidedSampler(BaseSampler):
         mask = _some(self._trials.free(trials))
         listed = [place for place in self._first if mask[place]]
         if listed:
-            return self._space.config.row(listed[0])
-        return self._space.config.row(self._promising(trials, mask, np.random.default_rng([self._seed, trial.number])))
+            return self._space.params(listed[0])
+        return self._space.params(self._promising(trials, mask, np.random.default_rng([self._seed, trial.number])))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

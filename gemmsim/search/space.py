@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,61 +24,132 @@ from gemmsim.ranking import TILE
 
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
+#: a parameter's value in a trial; None: the family has no such parameter
+Value = int | str | None
+#: parameter of a trial, where a space is of several families
+FAMILY = "family"
+_ABSENT = -1
+
+
+class Candidate(NamedTuple):
+    """One configuration of one family."""
+
+    family: str
+    config: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Space:
-    """Configurations of one family, all different, with the model's time of each, s; identity: what they are for.
+    """Configurations, all different, a part a family, with the model's time of each, s; identity: what they are for.
 
-    The parameters of a trial are the family's, each a choice among the values that occur. Not every combination of them
-    is a configuration: `nearest` maps a proposal to one that is.
+    predicted_s: part after part. The parameters of a trial are those of the families, each a choice among the values
+    that occur, and the family where there are several. Not every combination of them is a configuration: `nearest` maps
+    a proposal to one that is.
     """
 
-    config: Config
+    parts: Sequence[Config]
     predicted_s: FloatArray
     identity: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if not len(self.config) or not np.all(np.isfinite(self.predicted_s) & (self.predicted_s > 0)):
+        count = sum(map(len, self.parts))
+        if not count or not np.all(np.isfinite(self.predicted_s) & (self.predicted_s > 0)):
             raise GemmsimError("a search space needs one configuration or more, each with a predicted time > 0")
-        if len(self._places) != len(self.config):
-            raise GemmsimError(f"{len(self)} configurations, {len(self._places)} different: expected all to differ")
+        if len(self._places) != count:
+            raise GemmsimError(f"{count} configurations, {len(self._places)} different: expected all to differ")
 
     def __len__(self) -> int:
-        return len(self.config)
+        return len(self.predicted_s)
 
     @cached_property
-    def choices(self) -> dict[str, tuple[int, ...]]:
-        """Parameter -> the values that occur, ascending."""
-        return {name: tuple(np.unique(column).tolist()) for name, column in self.config.values.items()}
+    def _columns(self) -> dict[str, IntArray]:
+        """Every parameter of every family, _ABSENT where a family lacks it."""
+        names = dict.fromkeys(name for part in self.parts for name in part.values)
+        return {
+            name: np.concatenate([part.values.get(name, np.full(len(part), _ABSENT)) for part in self.parts])
+            for name in names
+        }
+
+    @cached_property
+    def _part(self) -> IntArray:
+        """Which part each configuration is of."""
+        return np.repeat(np.arange(len(self.parts)), [len(part) for part in self.parts])
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[Value, ...]]:
+        """Parameter -> the values that occur, ascending, None first; families in the order of the parts."""
+        found: dict[str, tuple[Value, ...]] = {}
+        if len(self.parts) > 1:
+            found[FAMILY] = tuple(part.family for part in self.parts)
+        for name, column in self._columns.items():
+            found[name] = tuple(None if v == _ABSENT else v for v in np.unique(column).tolist())
+        return found
 
     @cached_property
     def _places(self) -> dict[tuple[int, ...], int]:
-        rows = np.stack(list(self.config.values.values()), 1).tolist()
+        rows = np.stack([self._part, *self._columns.values()], 1).tolist()
         return {tuple(row): i for i, row in enumerate(rows)}
 
-    def place(self, config: Mapping[str, int]) -> int | None:
-        """Position of a configuration, None if it is none of the space."""
-        return self._places.get(tuple(config.get(name, -1) for name in self.config.values))
+    def candidate(self, place: int) -> Candidate:
+        """The configuration at a position."""
+        part = self.parts[self._part[place]]
+        return Candidate(part.family, {name: int(self._columns[name][place]) for name in part.values})
+
+    def params(self, place: int) -> dict[str, Value]:
+        """The configuration at a position, as a trial has it."""
+        family, config = self.candidate(place)
+        return {name: family if name == FAMILY else config.get(name) for name in self.choices}
+
+    def place(self, params: Mapping[str, Value]) -> int | None:
+        """Position of a configuration, as a trial has it; None if it is none of the space."""
+        if any(name not in params or params[name] not in values for name, values in self.choices.items()):
+            return None
+        values = [_ABSENT if params[name] is None else params[name] for name in self._columns]
+        return self._places.get((self._part_of(params), *values))  # type: ignore[arg-type]
+
+    def place_of(self, candidate: Candidate) -> int | None:
+        """Position of a candidate; None if it is none of the space."""
+        values = {name: candidate.config.get(name) for name in self._columns}
+        known = candidate.family in [part.family for part in self.parts]
+        return self.place({FAMILY: candidate.family, **values}) if known else None
+
+    def _part_of(self, params: Mapping[str, Value]) -> int:
+        names = [part.family for part in self.parts]
+        return names.index(str(params[FAMILY])) if FAMILY in self.choices else 0
 
     @cached_property
     def features(self) -> FloatArray:
-        """A row a configuration, a column a parameter with more than one value: its step among them, 0 to 1."""
-        columns = [np.searchsorted(values, self.config[name]) / (len(values) - 1)
-                   for name, values in self.choices.items() if len(values) > 1]  # fmt: skip
+        """A row a configuration, a column a parameter with more than one value: its step among them, 0 to 1.
+
+        With several families, a column for each, too.
+        """
+        columns = [self._step(name, column) for name, column in self._columns.items() if len(self.choices[name]) > 1]
+        if len(self.parts) > 1:
+            columns += [(self._part == i).astype(np.float64) for i in range(len(self.parts))]
         return np.stack(columns, 1) if columns else np.zeros((len(self), 1))
+
+    def _step(self, name: str, values: IntArray) -> FloatArray:
+        steps = np.unique(self._columns[name])
+        return np.asarray(np.searchsorted(steps, values) / (len(steps) - 1))
 
     @cached_property
     def tiles(self) -> IntArray:
-        """A number for the block and thread tile of each configuration."""
-        _, tile = unique_rows({name: self.config[name] for name in TILE if name in self.config.values})
+        """A number for the family, block and thread tile of each configuration."""
+        _, tile = unique_rows({"": self._part, **{n: self._columns[n] for n in TILE if n in self._columns}})
         return np.asarray(tile, np.int64)
 
-    def nearest(self, config: Mapping[str, int], free: Mask, generator: np.random.Generator) -> int:
-        """Position of the free configuration with the fewest steps of parameters to this one; of several one drawn."""
-        asked = [np.searchsorted(values, config[name]) / (len(values) - 1)
-                 for name, values in self.choices.items() if len(values) > 1]  # fmt: skip
-        steps = np.abs(self.features - (np.asarray(asked) if asked else 0.0)).sum(1)
+    def nearest(self, params: Mapping[str, Value], free: Mask, generator: np.random.Generator) -> int:
+        """Position of the free configuration with the fewest steps of parameters to this one; of several one drawn.
+
+        One of the same family, while one is free.
+        """
+        own = free & (self._part == self._part_of(params))
+        free = own if own.any() else free
+        steps = np.zeros(len(self))
+        for name, column in self._columns.items():
+            if len(self.choices[name]) > 1:
+                value = _ABSENT if params[name] is None else params[name]
+                steps += np.abs(self._step(name, column) - self._step(name, np.asarray(value, np.int64)))
         steps[~free] = np.inf
         return int(generator.choice(np.flatnonzero(steps <= steps.min() + 1e-9)))
 
@@ -95,35 +167,45 @@ class Space:
 
     @cached_property
     def default(self) -> int:
-        """Position of the family's default configuration, or of what is nearest to it."""
-        default = {p.name: p.default for p in families.family(self.config.family).PARAMETERS}
-        every = np.ones(len(self), bool)
-        return self.nearest({n: default.get(n, v[0]) for n, v in self.choices.items()}, every, np.random.default_rng(0))
+        """Position of the default of the family that the model likes best, or of what is nearest to it."""
+        part = self._part[int(np.argmin(self.predicted_s))]
+        family = self.parts[part].family
+        known: dict[str, Value] = {p.name: p.default for p in families.family(family).PARAMETERS}
+        known |= {FAMILY: family}
+        params = {name: known.get(name, values[0]) for name, values in self.choices.items()}
+        return self.nearest(params, np.ones(len(self), bool), np.random.default_rng(0))
 
     @cached_property
     def described(self) -> dict[str, str]:
         """What a study's trials were measured for: the identity, and a digest of the configurations."""
-        text = repr([(name, column.tolist()) for name, column in self.config.values.items()])
+        text = repr([(p.family, [(n, column.tolist()) for n, column in p.values.items()]) for p in self.parts])
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return {**self.identity, "family": self.config.family, "configurations": f"{len(self)}, sha256 {digest}"}
+        named = ", ".join(part.family for part in self.parts)
+        return {**self.identity, "family": named, "configurations": f"{len(self)}, sha256 {digest}"}
 
 
 def space_of(
-    m: int, n: int, k: int, *, gpu: str | Gpu, family: str, dtype: str | Form = "bf16", l2: str = DEFAULT_L2,
-    calibrated: str | Calibration = "auto",
+    m: int, n: int, k: int, *, gpu: str | Gpu, family: str | Sequence[str], dtype: str | Form = "bf16",
+    l2: str = DEFAULT_L2, calibrated: str | Calibration = "auto",
 ) -> Space:  # fmt: skip
-    """All configurations of the family's space that can launch the problem; the options are `predict`'s.
+    """All configurations of a family's space, or of several families', that can launch; the options are `predict`'s.
 
     Raises GemmsimError for wrong input, and where none can launch.
     """
     chip, form = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), form_of(dtype)
-    every = predict(m, n, k, gpu=chip, dtype=form, family=family, config=families.space(family), l2=l2,
-                    calibrated=calibrated)  # fmt: skip
-    good = np.flatnonzero(every.feasible)
-    if not len(good):
-        raise GemmsimError(f"no configuration of {family} can launch {m} x {n} x {k} on {chip.name}")
+    names = [family] if isinstance(family, str) else family
+    parts, predicted = [], []
+    for name in names:
+        every = predict(m, n, k, gpu=chip, dtype=form, family=name, config=families.space(name), l2=l2,
+                        calibrated=calibrated)  # fmt: skip
+        good = np.flatnonzero(every.feasible)
+        if len(good):
+            parts.append(every.config.take(good))
+            predicted.append(every.time_s[good])
+    if not parts:
+        raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}")
     identity = {"gpu": chip.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
-    return Space(every.config.take(good), every.time_s[good], identity)
+    return Space(parts, np.concatenate(predicted), identity)
 
 
 def _spelled(form: Form) -> str:

@@ -13,6 +13,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.measured import Measured, joined, read_measured
 from gemmsim.search.loop import search
 from gemmsim.search.replay import Replay, replays
+from gemmsim.search.space import Candidate
 
 ROWS = Path(__file__).parents[2] / "studies" / "h200"
 
@@ -36,10 +37,10 @@ def test_a_replay_a_shape_that_answers_with_the_recorded_time() -> None:
     for i in range(0, len(measured), 97):
         shape = tuple(int(getattr(measured.problem, d)[i]) for d in "mnk")
         (one,) = [r for r in found() if r.shape == shape]
-        answer = one(measured.config.row(i))
+        answer = one(Candidate("triton", measured.config.row(i)))
         assert isinstance(answer, float)
         assert answer <= measured.time_s[i]
-    assert found()[0]({"bm": 7}) == "refused"
+    assert found()[0](Candidate("triton", {"bm": 7})) == "refused"
 
 
 def test_predictions_are_of_coefficients_that_have_not_seen_the_shape() -> None:

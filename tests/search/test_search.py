@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from gemmsim.problem import FloatArray
 from gemmsim.search.loop import NO_TIME, PREDICTED, search
 from gemmsim.search.replay import Replay
 from gemmsim.search.residual import Corrected
-from gemmsim.search.sampler import INTERRUPTED, STATUS, FreeSampler, ModelGuidedSampler, _improvement, distributions
-from gemmsim.search.space import Space, space_of
+from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler, _improvement
+from gemmsim.search.space import Candidate, Space, space_of
+from gemmsim.search.trials import INTERRUPTED, STATUS, distributions
 
 Make = Callable[[Space, int], BaseSampler]
 SAMPLERS: dict[str, Make] = {
@@ -39,7 +40,7 @@ def whole() -> Space:
 def small(count: int = 24) -> Space:
     space = whole()
     some = np.linspace(0, len(space) - 1, count).astype(np.intp)
-    return Space(space.config.take(some), space.predicted_s[some], space.identity)
+    return Space([space.parts[0].take(some)], space.predicted_s[some], space.identity)
 
 
 def replay(space: Space, time_s: FloatArray | None = None) -> Replay:
@@ -67,7 +68,7 @@ def test_no_configuration_twice_and_every_one_is_of_the_space(make: Make) -> Non
 def test_a_space_smaller_than_the_budget_is_searched_through(make: Make) -> None:
     space = small(9)
     study = search(space, replay(space), trials=500, sampler=make(space, 0), seed=0)
-    assert sorted(proposed(study)) == sorted(tuple(space.config.row(i).values()) for i in range(9))
+    assert sorted(proposed(study)) == sorted(tuple(space.params(i).values()) for i in range(9))
     assert study.best_value == replay(space).time_s.min()
     assert len(search(space, replay(space), trials=500, sampler=make(space, 0), study=study).trials) == 9
 
@@ -83,9 +84,9 @@ def test_the_same_seed_proposes_the_same_and_goes_on_so(make: Make) -> None:
 def test_failed_trials_are_failed_with_their_status(make: Make) -> None:
     space = small()
     answers: tuple[float | str, ...] = ("compile", float("nan"), float("inf"), 0.0, -1.0, 1e-3)
-    calls: list[Mapping[str, int]] = []
+    calls: list[Candidate] = []
 
-    def objective(config: Mapping[str, int]) -> float | str:
+    def objective(config: Candidate) -> float | str:
         calls.append(config)
         return answers[(len(calls) - 1) % len(answers)]
 
@@ -93,7 +94,7 @@ def test_failed_trials_are_failed_with_their_status(make: Make) -> None:
     assert [t.user_attrs[STATUS] for t in study.trials] == ["compile", *[NO_TIME] * 4, "ok"] * 2
     assert [t.state for t in study.trials] == [*[TrialState.FAIL] * 5, TrialState.COMPLETE] * 2
     assert len(set(proposed(study))) == 12
-    assert calls == [t.params for t in study.trials]
+    assert [call.config for call in calls] == [t.params for t in study.trials]
 
 
 def test_a_search_in_which_all_fails_ends() -> None:
@@ -125,7 +126,7 @@ def test_what_was_stopped_is_free_again(make: Make) -> None:
     space = small(5)
     study = optuna.create_study()
 
-    def stopped(config: Mapping[str, int]) -> float:
+    def stopped(candidate: Candidate) -> float:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -151,7 +152,7 @@ def test_optimize_of_optuna_works_too(inner: BaseSampler | None) -> None:
 
     def objective(trial: optuna.Trial) -> float:
         config = {name: trial.suggest_categorical(name, values) for name, values in space.choices.items()}
-        return float(replay(space)(config))
+        return float(replay(space)(Candidate("triton", config)))
 
     study = optuna.create_study(sampler=sampler)
     study.optimize(objective, n_trials=10)
@@ -167,7 +168,7 @@ def test_a_parameter_that_the_model_knows_nothing_of_is_refused() -> None:
 def test_a_study_of_another_space_is_refused_and_says_what_differs() -> None:
     space = small()
     study = search(space, replay(space), trials=2, seed=0)
-    other = Space(space.config, space.predicted_s, {**space.identity, "gpu": "a100_sxm_80gb"})
+    other = Space(space.parts, space.predicted_s, {**space.identity, "gpu": "a100_sxm_80gb"})
     with pytest.raises(GemmsimError, match=r"is of gpu h200_sxm, not a100_sxm_80gb: expected a new study"):
         search(other, replay(other), trials=4, study=study)
     with pytest.raises(GemmsimError, match=r"is of configurations 24, sha256 \w+, not 23, sha256"):
@@ -188,10 +189,10 @@ def test_a_study_that_maximises_is_refused() -> None:
 def test_what_is_enqueued_is_measured_first_if_it_can_launch() -> None:
     space = small()
     study = optuna.create_study()
-    study.enqueue_trial(space.config.row(17))
+    study.enqueue_trial(space.params(17))
     search(space, replay(space), trials=3, study=study, seed=0)
-    assert study.trials[0].params == space.config.row(17)
-    study.enqueue_trial({**space.config.row(0), "bm": 256, "bn": 256, "bk": 256, "num_warps": 1, "num_stages": 6})
+    assert study.trials[0].params == space.params(17)
+    study.enqueue_trial({**space.params(0), "bm": 256, "bn": 256, "bk": 256, "num_warps": 1, "num_stages": 6})
     with pytest.raises(GemmsimError, match=r"trial 3 is \{.*\}: expected a configuration that can launch"):
         search(space, replay(space), trials=9, study=study, seed=0)
 
@@ -224,7 +225,7 @@ def test_the_first_trials_are_the_fastest_predicted_of_different_tiles_and_the_d
 
 def test_a_model_whose_order_is_the_wrong_way_round_is_unlearnt() -> None:
     space = whole()
-    wrong = Space(space.config, 1e-9 / space.predicted_s, space.identity)
+    wrong = Space(space.parts, 1e-9 / space.predicted_s, space.identity)
     truth = replay(wrong, space.predicted_s)
     for seed in range(3):
         study = search(wrong, truth, trials=30, seed=seed)
@@ -245,15 +246,15 @@ def test_a_model_that_is_three_times_off_on_one_tile_is_corrected() -> None:
 def test_what_fails_is_not_taken_for_fast_where_the_model_is_far_off() -> None:
     space = small(24)
     slow = replay(space, 50 * space.predicted_s)
-    study = search(space, lambda c: "compile" if c["bm"] == 16 else slow(c), trials=24, seed=0)
-    good = space.config["bm"] != 16
+    study = search(space, lambda c: "compile" if c.config["bm"] == 16 else slow(c), trials=24, seed=0)
+    good = space.parts[0]["bm"] != 16
     assert study.best_value == slow.time_s[good].min()
 
 
 def test_the_nearest_configuration_is_free_and_the_fewest_steps_away() -> None:
     values = {"bm": [16, 16, 32, 64], "bn": [16, 64, 64, 16], "bk": [16] * 4}
     config = Config("triton", {name: np.asarray(column, np.int64) for name, column in values.items()})
-    space = Space(config, np.ones(4), {})
+    space = Space([config], np.ones(4), {})
     every, generator = np.ones(4, bool), np.random.default_rng(0)
     assert space.nearest({"bm": 16, "bn": 64, "bk": 16}, every, generator) == 1
     assert space.nearest({"bm": 16, "bn": 64, "bk": 16}, ~np.eye(4, dtype=bool)[1], generator) == 2
@@ -263,14 +264,26 @@ def test_the_nearest_configuration_is_free_and_the_fewest_steps_away() -> None:
     assert drawn == {0}
 
 
+def test_a_space_of_several_families_is_searched_as_one() -> None:
+    both = space_of(128, 256, 64, gpu="h200_sxm", family=["simt", "register_tile"], dtype="fp32")
+    place = len(both) - 1
+    assert both.candidate(place).family == "register_tile"
+    assert both.place_of(both.candidate(place)) == both.place(both.params(place)) == place
+    assert both.params(0)["family"] == "simt"
+    assert {name for name, value in both.params(place).items() if value is None} >= {"stages", "split_k"}
+    study = search(both, lambda candidate: 1.0 if candidate.family == "simt" else 0.5, trials=25, seed=0)
+    assert {trial.params["family"] for trial in study.trials[-10:]} == {"register_tile"}
+    assert both.place_of(Candidate("triton", {})) is None
+
+
 def test_a_space_holds_what_can_launch_and_nothing_twice() -> None:
     space = whole()
     assert 0 < len(space) < len(families.space("triton"))
     assert np.isfinite(space.predicted_s).all()
-    twice = space.config.take(np.asarray([0, 1, 0], np.intp))
+    twice = space.parts[0].take(np.asarray([0, 1, 0], np.intp))
     with pytest.raises(GemmsimError, match="3 configurations, 2 different"):
-        Space(twice, np.ones(3), {})
+        Space([twice], np.ones(3), {})
     with pytest.raises(GemmsimError, match="each with a predicted time > 0"):
-        Space(twice, np.asarray([1, np.nan, 1]), {})
+        Space([twice], np.asarray([1, np.nan, 1]), {})
     with pytest.raises(GemmsimError, match="has no fp64 kernel"):
         space_of(64, 64, 64, gpu="h200_sxm", family="triton", dtype="fp64")
