@@ -136,7 +136,8 @@ def _measured(pick: Pick) -> Iterator[tuple[str, str]]:
         ratio = pick.library.time_s / time_s
         yield "cuBLAS", f"{human(pick.library.time_s, 's')}, {pick.library.how}: the pick has {ratio:.3f} of its rate"
     off = pick.predicted.time_s / time_s - 1
-    yield "predicted", f"{_forecast(pick)}, {abs(off):.1%} {'over' if off > 0 else 'under'} what was measured"
+    if off == off:  # the model has it refused
+        yield "predicted", f"{_forecast(pick)}, {abs(off):.1%} {'over' if off > 0 else 'under'} what was measured"
     yield "tried", _tried(pick)
     place = _place(pick)
     if place:

@@ -15,12 +15,10 @@ from gemmsim.problem import Form
 from gemmsim.rows import check_out
 
 if TYPE_CHECKING:
-    from gemmsim.picks import Pick, Wanted
-    from gemmsim.picks.evidence import Evidence, Shape
+    from gemmsim.picks import Pick
+    from gemmsim.picks.evidence import Shape
 
 FORMATS = ("triton", "cutlass", "json", "csv")
-#: problems that a message names
-_NAMED = 5
 
 
 @click.command(cls=Command)
@@ -55,9 +53,11 @@ def command(
     from gemmsim.integrations.triton import meta_names
 
     called = meta_names(names)
-    listed = [dimensions(mnk)] if mnk else None if shapes is None else _listed(shapes)
+    wanted = [dimensions(mnk)] if mnk else None if shapes is None else _shapes(shapes)
     found, asked = asked_for(gpu, dtype, family, l2, clock, store, rows, shape)
-    picks = _picks(found, asked, listed, nearest)
+    from gemmsim.picks import every, listed
+
+    picks = every(found, asked) if wanted is None else listed(found, asked, wanted, near=nearest)
     if format in ("json", "csv"):
         emit_picks(picks, format, out)
     else:
@@ -66,27 +66,13 @@ def command(
     click.echo(f"{len(picks)} picks to {out}{f', {near} of them of near problems' if near else ''}", err=True)
 
 
-def _listed(path: str) -> list[Shape]:
+def _shapes(path: str) -> list[Shape]:
     """The different problems of a CSV, in its order. Raises GemmsimError for a malformed one."""
     from gemmsim.cli.batch import dimensions_of
     from gemmsim.rows import read_csv
 
     sizes = dimensions_of(read_csv(path))
     return list(dict.fromkeys(zip(*(column.tolist() for column in sizes.values()), strict=True)))
-
-
-def _picks(found: Evidence, asked: Wanted, listed: Sequence[Shape] | None, nearest: bool) -> list[Pick]:
-    """The picks. Raises GemmsimError where problems were not measured, naming them, unless a near one's will do."""
-    from gemmsim.picks import pick, shapes
-
-    measured = set(shapes(found, asked))
-    wanted = sorted(measured) if listed is None else listed
-    missing = [f"{m} x {n} x {k}" for m, n, k in wanted if (m, n, k) not in measured]
-    if missing and not nearest:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        named = f"{', '.join(missing[:_NAMED])}{more}"
-        raise GemmsimError(f"{found.place} holds no row of {named} that ran: expected some, or --nearest")
-    return [pick(found, asked, shape) for shape in wanted]
 
 
 def _text(picks: Sequence[Pick], format: str, names: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 What it reads, from its documentation (docs.nvidia.com/cutlass: profiler, heuristics) and sources: arguments that filter
 the kernels of its library (cta_m, cta_n, cta_k, stages, warps_m, warps_n, op_class, types and layouts of A and B), and
 arguments of a run (m, n, k, batch_count, beta, split_k_slices, split_k_mode). A pick fits in no other file it reads: a
---testlist-file names whole kernels, which depend on the build, and the heuristics' problems file holds no configuration.
+--testlist-file names whole kernels, which depend on the build, and the heuristics' problems file no configuration.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ def script(picks: Sequence[Pick]) -> str:
             steps = ",".join(pick.wanted.form.epilogue)
             raise GemmsimError(f"--format cutlass is given with --epilogue {steps}: the profiler's kernels have none")
     asked = picks[0].wanted
-    head = _SCRIPT.format(what=one_line(f"{asked.gpu.name}, {asked.form.dtype}, layout {asked.form.layout}"),
-                          version=__version__, mapped=_mapped(picks), unmapped=_unmapped(picks), depth=_depth(picks))  # fmt: skip
+    head = _SCRIPT.format(
+        what=one_line(f"{asked.gpu.name}, {asked.form.dtype}, layout {asked.form.layout}"), version=__version__,
+        mapped=_mapped(picks), unmapped=_unmapped(picks), depth=_depth(picks),
+    )  # fmt: skip
     return head + "".join(f'# {_title(pick)}\nprofile {" ".join(_arguments(pick))} "$@"\n' for pick in picks)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,6 +43,7 @@ class StoreRows:
 
     def __init__(self, store: Store) -> None:
         self._store, self.place = store, str(store.path)
+        self._at = functools.lru_cache(1)(self._read)  # a pick asks twice: for its own rows, and for cuBLAS's
 
     def kinds(self) -> list[tuple[str, str, str]]:
         """See Evidence."""
@@ -54,6 +56,9 @@ class StoreRows:
 
     def at(self, gpu: str, dtype: str, shape: Shape) -> list[Row]:
         """See Evidence."""
+        return self._at(gpu, dtype, shape)
+
+    def _read(self, gpu: str, dtype: str, shape: Shape) -> list[Row]:
         m, n, k = shape
         return self._store.rows(samples=False, gpu=gpu, dtype=dtype, m=m, n=n, k=k)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +24,8 @@ from gemmsim.store import Row
 
 #: near problems, and configurations of each, fastest first, that the model compares on a problem that was not measured
 NEAREST, DEPTH = 8, 3
+#: problems that a message names
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the model says of a configuration on a problem, s; low and high: 10th and 90th percentile."""
+    """What the model says of a configuration on a problem, s; low, high: 10th and 90th percentile; NaN if refused."""
 
     time_s: float
     low_s: float
@@ -188,27 +190,47 @@ def _no_rows(found: Evidence, what: str) -> GemmsimError:
     )
 
 
-def shapes(found: Evidence, asked: Wanted) -> list[Shape]:
-    """The problems that have a pick of their own, ascending. Raises GemmsimError if there are none."""
-    every = sorted(found.shapes(asked.gpu.name, asked.form.dtype))
-    measured = [shape for shape in every if _standing(found, asked, shape)]
-    if not measured:
-        raise _no_rows(found, _what(asked))
-    return measured
+def pick(found: Evidence, asked: Wanted, shape: Shape) -> Pick:
+    """The pick of a problem, or of a near one where it was not measured. Raises GemmsimError where there is none."""
+    return measured(found, asked, shape) or _nearest(found, asked, shape)
 
 
-def pick(found: Evidence, asked: Wanted, shape: Shape, *, near: bool = True) -> Pick:
-    """The pick of a problem. near: of a problem that was not measured, that of a near one.
-
-    Raises GemmsimError where there is none.
-    """
+def measured(found: Evidence, asked: Wanted, shape: Shape) -> Pick | None:
+    """The pick of a problem that was measured; None for another."""
     own = _standing(found, asked, shape)
-    if own is not None:
-        return _measured(found, asked, shape, *own)
-    if not near:
-        m, n, k = shape
-        raise GemmsimError(f"{found.place} holds no row of {m} x {n} x {k} {_what(asked)} that ran")
-    return _nearest(found, asked, shape)
+    if own is None:
+        return None
+    l2, stands = own
+    chosen = stands.order[0]
+    p = _predicted(asked, shape, [chosen], l2, {f: _fact(chosen.row, f) for f in FACTS})
+    notes = stands.notes() + _condition(asked, l2, chosen.row)
+    notes += [] if p.feasible[0] else [f"the model has it refused: {p.reasons[0]}"]
+    library = _library(found, asked, shape, chosen.row)
+    return Pick(*shape, asked, l2, chosen, shape, stands, _forecast(p, 0), library, notes=tuple(notes))
+
+
+def every(found: Evidence, asked: Wanted) -> list[Pick]:
+    """The picks of all problems that were measured, ascending. Raises GemmsimError without any."""
+    own = (measured(found, asked, shape) for shape in sorted(found.shapes(asked.gpu.name, asked.form.dtype)))
+    picks = [one for one in own if one is not None]
+    if not picks:
+        raise _no_rows(found, _what(asked))
+    return picks
+
+
+def listed(found: Evidence, asked: Wanted, shapes: Iterable[Shape], *, near: bool = False) -> list[Pick]:
+    """The picks of some problems; near: of those that were not measured, near ones'.
+
+    Raises GemmsimError for problems that were not measured, naming them, unless near ones' will do.
+    """
+    own = {shape: measured(found, asked, shape) for shape in shapes}
+    missing = [" x ".join(map(str, shape)) for shape, one in own.items() if one is None]
+    if missing and not near:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        named = f"{', '.join(missing[:_NAMED])}{more}"
+        raise GemmsimError(f"{found.place} holds no row of {named} for {_what(asked)} that ran: expected some, or near "
+                           "ones (--nearest)")  # fmt: skip
+    return [one or _nearest(found, asked, shape) for shape, one in own.items()]
 
 
 def _what(asked: Wanted) -> str:
@@ -225,20 +247,11 @@ def _what(asked: Wanted) -> str:
 def _standing(found: Evidence, asked: Wanted, shape: Shape) -> tuple[str, Standing] | None:
     """The first condition under which a problem was measured, and how its configurations stand; None without any."""
     rows = [row for row in found.at(asked.gpu.name, asked.form.dtype, shape) if asked.holds(row)]
-    conditions = {(row["l2"], row["timing"]) for row in rows}
-    for l2, timing in sorted(conditions, key=lambda c: (L2_CONDITIONS.index(c[0]), c[1] != "event")):
+    for l2, timing in itertools.product(L2_CONDITIONS, ("event", "graph")):
         stands = standing((r for r in rows if (r["l2"], r["timing"]) == (l2, timing)), asked.form.dtype)
         if stands is not None:
             return l2, stands
     return None
-
-
-def _measured(found: Evidence, asked: Wanted, shape: Shape, l2: str, stands: Standing) -> Pick:
-    chosen = stands.order[0]
-    p = _predicted(asked, shape, [chosen], l2, {f: _fact(chosen.row, f) for f in FACTS})
-    notes = stands.notes() + _condition(asked, l2, chosen.row)
-    library = _library(found, asked, shape, chosen.row)
-    return Pick(*shape, asked, l2, chosen, shape, stands, _forecast(p, 0), library, notes=tuple(notes))
 
 
 def _fact(row: Row, name: str) -> float:
@@ -271,10 +284,8 @@ def _predicted(
     asked: Wanted, shape: Shape, timed: Sequence[Timed], l2: str, facts: Mapping[str, float] | None = None
 ) -> Prediction:
     """The model on a problem: configurations of one family."""
-    family, first = timed[0].family, timed[0].config
-    names = [p.name for p in families.family(family).PARAMETERS if p.name in first]
-    config = {name: np.asarray([t.config[name] for t in timed]) for name in names}
-    return predict(*shape, gpu=asked.gpu, dtype=asked.form, family=family, config=config, l2=l2, facts=facts)
+    config = {name: np.asarray([t.config[name] for t in timed]) for name in timed[0].config}
+    return predict(*shape, gpu=asked.gpu, dtype=asked.form, family=timed[0].family, config=config, l2=l2, facts=facts)
 
 
 def _forecast(p: Prediction, i: int) -> Forecast:
@@ -316,8 +327,8 @@ class _Near:
 
 def _near(found: Evidence, asked: Wanted, shape: Shape) -> Iterator[_Near]:
     """The first configurations of the nearest problems, by the ratios of their sizes."""
-    every = sorted(found.shapes(asked.gpu.name, asked.form.dtype), key=lambda other: _distance(shape, other))
-    own = ((other, _standing(found, asked, other)) for other in every)
+    others = sorted(found.shapes(asked.gpu.name, asked.form.dtype), key=lambda other: _distance(shape, other))
+    own = ((other, _standing(found, asked, other)) for other in others)
     there = ((other, stands) for other, stands in own if stands is not None)
     for other, (l2, stands) in itertools.islice(there, NEAREST):
         yield from (_Near(other, l2, stands, timed) for timed in stands.order[:DEPTH])

@@ -72,5 +72,5 @@ def document(picks: Sequence[Pick]) -> dict[str, Any]:
 
 def _object(pick: Pick) -> dict[str, Any]:
     whole = {name: value for name, value in row(pick).items() if name not in _ELSEWHERE} | more(pick)
-    said = {name: value for name, value in whole.items() if value is not None}
+    said = {name: value for name, value in whole.items() if value is not None and value == value}
     return said | {"notes": list(pick.notes)}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from gemmsim.conditions import NOISE_FLOOR
 from gemmsim.config import config_key
+from gemmsim.families import family
 from gemmsim.store import Row
 
 #: what stands in `against` of a row that was timed in turn with other configurations
@@ -151,8 +152,13 @@ def _histories(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
     """The rows of each configuration, numbered as they were measured; those that do not say when come first."""
     histories: dict[tuple[str, str], list[tuple[int, Row]]] = {}
     for number, row in enumerate(sorted(rows, key=lambda row: str(row.get("measured_at") or ""))):
-        histories.setdefault((row["family"], config_key(row["config"])), []).append((number, row))
+        histories.setdefault((row["family"], config_key(_whole(row))), []).append((number, row))
     return list(histories.values())
+
+
+def _whole(row: Row) -> dict[str, int]:
+    """The row's configuration; parameters that it does not say have their defaults, as where rows are validated."""
+    return {p.name: row["config"].get(p.name, p.default) for p in family(row["family"]).PARAMETERS}
 
 
 def _limits(histories: Iterable[Sequence[tuple[int, Row]]]) -> dict[str, int]:
@@ -175,7 +181,7 @@ def _status(rows: Sequence[Row]) -> str:
 
 def _best(rows: Sequence[Row]) -> list[Timed]:
     """The row that says most of one configuration: stable before unstable, in turn before alone, then the last."""
-    ran = [Timed(row["family"], row["config"], row) for row in rows if row["status"] == "ok"]
+    ran = [Timed(row["family"], _whole(row), row) for row in rows if row["status"] == "ok"]
     return [max(enumerate(ran), key=lambda item: (not item[1].unstable, item[1].in_turn, item[0]))[1]] if ran else []
 
 
