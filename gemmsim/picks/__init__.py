@@ -4,6 +4,6 @@ There is no cache beside the rows: a pick is a query over them, by the index of 
 """
 
 from gemmsim.picks.evidence import evidence
-from gemmsim.picks.pick import Pick, Wanted, best, every, listed, pick, wanted
+from gemmsim.picks.pick import Pick, Wanted, best, every, listed, measured, pick, wanted
 
-__all__ = ["Pick", "Wanted", "best", "every", "evidence", "listed", "pick", "wanted"]
+__all__ = ["Pick", "Wanted", "best", "every", "evidence", "listed", "measured", "pick", "wanted"]

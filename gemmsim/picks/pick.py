@@ -7,6 +7,8 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import inf
 
 import numpy as np
 
@@ -17,13 +19,16 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.picks.evidence import Evidence, Shape, evidence
-from gemmsim.picks.standing import CLOCK_APART, Standing, Timed, standing
+from gemmsim.picks.standing import CLOCK_APART, TURNS, Standing, Timed, standing
 from gemmsim.problem import Form, dtype_name, form_of
 from gemmsim.ranking import cublas, rank
 from gemmsim.store import Row
 
 #: near problems, and configurations of each, fastest first, that the model compares on a problem that was not measured
+#: (how good that is: studies/h200/nearest.py)
 NEAREST, DEPTH = 8, 3
+#: rows that were timed in turn are stored together: a greater distance, s, and they were not
+TOGETHER_S = 60.0
 #: problems that a message names
 _NAMED = 5
 
@@ -165,9 +170,11 @@ def wanted(
         families.family(family)
     said = {"gpu": chip.name if chip else "", "dtype": dtype_name(form.dtype) if form.dtype else "",
             "family": "" if family == "all" else family}  # fmt: skip
-    kinds = [kind for kind in found.kinds() if all(s in ("", x) for s, x in zip(said.values(), kind, strict=True))]
+    every = found.kinds()
+    kinds = [kind for kind in every if all(s in ("", x) for s, x in zip(said.values(), kind, strict=True))]
     if not kinds:
-        raise _no_rows(found, " ".join(filter(None, said.values())))
+        have = ", ".join(" ".join(kind) for kind in every[:_NAMED])
+        raise _no_rows(found, " ".join(filter(None, said.values())) + (have and f" (but of {have})"))
     name, kind = (_only(found, option, [row[i] for row in kinds]) for i, option in enumerate(("gpu", "dtype")))
     return Wanted(
         chip or load_gpu(name), form_of(replace(form, dtype=kind)), family,
@@ -266,12 +273,21 @@ def _library(found: Evidence, asked: Wanted, shape: Shape, row: Row) -> Library 
     rows = [r for r in found.at(asked.gpu.name, asked.form.dtype, shape) if r["status"] == "ok" and theirs.holds(r)
             and (r["l2"], r["timing"]) == (row["l2"], row["timing"])]  # fmt: skip
     if rows:
-        last = max(rows, key=lambda r: (r["against"] == row["against"], str(r.get("measured_at") or "")))
-        in_turn = row["against"] and last["against"] == row["against"]
-        return Library(float(last["time_s"]), "timed in turn" if in_turn else "timed by itself")
+        near = min(rows, key=lambda r: (_apart_s(r, row), r["against"] != row["against"]))
+        in_turn = TURNS in near["against"] and TURNS in row["against"] and _apart_s(near, row) < TOGETHER_S
+        return Library(float(near["time_s"]), "timed in turn" if in_turn else "timed by itself")
     plain = asked.form == form_of(asked.form.dtype)
     known = cublas(asked.gpu.name, asked.form.dtype, *shape, row["l2"]) if plain else None
     return Library(known.time_s, f"of the rows that come with gemmsim, L2 {known.l2}") if known else None
+
+
+def _apart_s(a: Row, b: Row) -> float:
+    """Seconds between two measurements; infinite where a row does not say when."""
+    when = [row.get("measured_at") for row in (a, b)]
+    if not all(when):
+        return inf
+    first, second = (datetime.fromisoformat(str(text)) for text in when)
+    return abs((first - second).total_seconds())
 
 
 def _condition(asked: Wanted, l2: str, row: Row) -> list[str]:

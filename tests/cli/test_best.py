@@ -98,7 +98,8 @@ def test_from_the_users_store(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ((1, 1, 1, "--rows", SIMT, "--clock", "fast"),
          "--clock is 'fast': expected a whole number from 1 to 100000 MHz"),
         ((1, 1, 1, "--rows", SIMT, "--dtype", "bf16"),
-         f"{SIMT} holds no row of bf16 that ran: gemmsim tune measures some, and gemmsim rank predicts without"),
+         f"{SIMT} holds no row of bf16 (but of h200_sxm fp32 simt) that ran: gemmsim tune measures some, and gemmsim "
+         "rank predicts without"),
         ((1, 1, 1, "--rows", SIMT, "--l2", "warm"),
          f"{SIMT} holds no row of h200_sxm fp32 warm that ran: gemmsim tune measures some, and gemmsim rank predicts "
          "without"),

@@ -128,7 +128,8 @@ def test_a_script_for_cutlass(capsys: pytest.CaptureFixture[str]) -> None:
          "--format triton takes picks of family triton, and that of 4096 x 4096 x 4096 is of simt: "
          "expected --family triton, or another format"),
         (("--best", "--rows", SIMT, "--family", "triton", "--format", "triton"),
-         f"{SIMT} holds no row of triton that ran: gemmsim tune measures some, and gemmsim rank predicts without"),
+         f"{SIMT} holds no row of triton (but of h200_sxm fp32 simt) that ran: gemmsim tune measures some, and gemmsim "
+         "rank predicts without"),
         (("--best", 1, 2, "--format", "csv"), "M N K: found 2 values (1 2), expected three whole numbers"),
     ],
 )  # fmt: skip

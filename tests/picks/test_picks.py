@@ -105,6 +105,10 @@ def test_cublas_stands_beside(path: Path) -> None:
     found = best(*SIZE, store=path).library
     assert found is not None
     assert (found.time_s, found.how) == (4e-4, "timed in turn")
+    fill(path.with_name("two days"), library | {"against": "turns"}, row("a", 2e-4, day=2, against="turns"))
+    found = best(*SIZE, store=path.with_name("two days")).library
+    assert found is not None
+    assert found.how == "timed by itself"
     fill(path, row("b", 1e-4, cublas_time_s=1.5e-4, against="cublas"))
     found = best(*SIZE, store=path).library
     assert found is not None
@@ -185,7 +189,8 @@ def test_what_is_left_out_is_what_the_rows_have(path: Path) -> None:
 def test_no_rows_of_it(path: Path, asked: dict[str, str]) -> None:
     fill(path, row("a"))
     what = " ".join(asked.values())
-    with pytest.raises(GemmsimError, match=f"no row of {what} that ran: gemmsim tune .* gemmsim rank"):
+    have = r"\(but of h200_sxm bf16 triton\)"
+    with pytest.raises(GemmsimError, match=f"no row of {what} {have} that ran: gemmsim tune .* gemmsim rank"):
         best(*SIZE, store=path, **asked)  # type: ignore[arg-type]
 
 
