@@ -204,8 +204,12 @@ def space_of(
             predicted.append(every.time_s[good])
     if not parts:
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}")
-    identity = {"gpu": chip.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
-    return Space(parts, np.concatenate(predicted), identity)
+    return Space(parts, np.concatenate(predicted), identity_of(m, n, k, chip, form, l2))
+
+
+def identity_of(m: int, n: int, k: int, gpu: Gpu, form: Form, l2: str) -> dict[str, str]:
+    """What configurations are for, in words that differ where it does."""
+    return {"gpu": gpu.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
 
 
 def _spelled(form: Form) -> str:

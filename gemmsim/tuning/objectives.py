@@ -1,0 +1,74 @@
+"""Where the times of a search come from: a bench session, recorded rows, the model itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gemmsim.bench.task import Ask, Conditions
+from gemmsim.search.loop import Objective, Outcome
+from gemmsim.search.space import Candidate, Space
+from gemmsim.store import Row, identity
+from gemmsim.tuning.job import MEASURED, PREDICTED, Job
+from gemmsim.tuning.recorded import Rows
+
+#: configurations under way at once: compilers work on some while another is measured; those further ahead are chosen
+#: knowing less
+AHEAD = 4
+
+
+class Bench(Protocol):
+    """What is needed of gemmsim.bench.session.Session."""
+
+    def submit(self, ask: Ask) -> int:
+        """Take an ask at once; its number."""
+
+    def next(self) -> tuple[int, Row]:
+        """The number and the row of the next ask that is done."""
+
+    def turns(self, asks: Any, rounds: int, budget_s: float) -> list[Row]:
+        """The rows of asks timed in turn."""
+
+
+def ask_of(job: Job, family: str, config: dict[str, int]) -> Ask:
+    """A configuration of a job's problem as the bench is asked for it."""
+    return Ask(*job.shape, job.form, family, tuple(config.items()), Conditions(l2=job.l2))
+
+
+class Measured:
+    """A search's objective: rows of a bench session, in the store by the time they are told."""
+
+    ahead = AHEAD
+
+    def __init__(self, bench: Bench, job: Job) -> None:
+        self._bench, self._job = bench, job
+        self._tickets: dict[int, int] = {}
+
+    def submit(self, ticket: int, candidate: Candidate) -> None:
+        """Hand a configuration to the bench."""
+        self._tickets[self._bench.submit(ask_of(self._job, *candidate))] = ticket
+
+    def next(self) -> tuple[int, Outcome]:
+        """Wait for a row of one that was handed over; rows of others, that a stopped search left, are passed over."""
+        while True:
+            number, row = self._bench.next()
+            if number in self._tickets:
+                return self._tickets.pop(number), outcome(row)
+
+
+def outcome(row: Row) -> Outcome:
+    """What a trial holds of a row: its time, how it ended and why, and the row's key in the store."""
+    ok = row["status"] == "ok"
+    return Outcome(row["time_s"] if ok else None, str(row["status"]), str(row.get("reason") or ""),
+                   {"key": identity(row)})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A job's space and where its times come from."""
+
+    job: Job
+    space: Space
+    objective: Objective | Callable[[Candidate], float | str]
