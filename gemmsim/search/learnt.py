@@ -118,4 +118,4 @@ class _Observed:
 def _alike(a: FloatArray, b: FloatArray, reach: float) -> FloatArray:
     """How alike shapes are, from 0 to 1 for the same."""
     square = ((a[:, None, :] - b[None, :, :]) ** 2).sum(2)
-    return np.exp(-square / (2 * reach**2)) if reach else (square == 0).astype(np.float64)
+    return np.asarray(np.exp(-square / (2 * reach**2)) if reach else square == 0, np.float64)
