@@ -62,6 +62,14 @@ class Space:
         return len(self.predicted_s)
 
     @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """m, n and k. Raises GemmsimError where the identity does not say."""
+        sizes = [int(text) for text in self.identity.get("problem", "").split(" x ") if text.isdecimal()]
+        if len(sizes) != 3:
+            raise GemmsimError(f"problem of a space is {self.identity.get('problem')!r}: expected m x n x k")
+        return sizes[0], sizes[1], sizes[2]
+
+    @cached_property
     def _columns(self) -> dict[str, IntArray]:
         """Every parameter of every family, _ABSENT where a family lacks it."""
         names = dict.fromkeys(name for part in self.parts for name in part.values)
