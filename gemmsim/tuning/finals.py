@@ -17,7 +17,7 @@ from gemmsim.bench.compare import Standing, compared
 from gemmsim.bench.cublas import DTYPES
 from gemmsim.bench.task import CUBLAS
 from gemmsim.search.space import Space
-from gemmsim.search.trials import STATUS, Trials
+from gemmsim.search.trials import REASON, STATUS, Trials
 from gemmsim.store import Row
 from gemmsim.tuning.job import Job
 from gemmsim.tuning.objectives import Bench, ask_of
@@ -68,7 +68,7 @@ def _failed(space: Space, trials: Sequence[FrozenTrial]) -> dict[int, tuple[str,
     """Position -> status and reason of the trials that ended without a time."""
     places = Trials(space)
     found = {places.place(t): t.user_attrs for t in trials if t.state == TrialState.FAIL}
-    return {p: (str(a.get(STATUS)), str(a.get("reason", ""))) for p, a in found.items() if p is not None}
+    return {p: (str(a.get(STATUS)), str(a.get(REASON, ""))) for p, a in found.items() if p is not None}
 
 
 def _entries(space: Space, times: Mapping[int, float]) -> dict[int, Entry]:

@@ -67,11 +67,11 @@ def job_from(plain: Mapping[str, Any], where: str) -> Job:
                            "begun") from None  # fmt: skip
 
 
-def refuse_other(name: str, held: Job, asked: Job) -> None:
+def refuse_other(name: str, held: Job, asked: Job, expected: str = "expected a new study by another name") -> None:
     """Raise GemmsimError where a study of that name is for something else than what is asked for."""
     differ = held.differs(asked)
     if differ:
-        raise GemmsimError(f"study {name} is for {'; '.join(differ)}: expected a new study by another name")
+        raise GemmsimError(f"study {name} is for {'; '.join(differ)}: {expected}")
 
 
 def _said(value: object) -> str:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from optuna.trial import FrozenTrial
-
 from gemmsim.config import config_key
-from gemmsim.search.trials import STATUS
 from gemmsim.tuning.job import Job
 
 #: what an entry is beside a configuration
-DEFAULT, FIRST_PICK, LIBRARY = "default", "first pick", "cublas"
+DEFAULT, FIRST_PICK, LIBRARY = "default", "first_pick", "cublas"
 
 
 @dataclass(frozen=True)
 class Entry:
     """A configuration, or cuBLAS, beside the best configuration. roles: of DEFAULT, FIRST_PICK, LIBRARY.
 
-    over: its time over the best's; low, high: the interval of that, NaN where the two were not timed in turn. tied: the
-    interval leaves open which of the two is faster.
+    time_s: None where it has none, and status and reason say why. over: its time over the best's; low, high: the
+    interval of that, NaN where the two were not timed in turn. tied: the interval leaves open which is the faster.
     """
 
     family: str
@@ -44,17 +40,25 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """The trials that ended in one way, and the first one's reason."""
+
+    count: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Tuned:
     """What came of one shape. entries: the configurations compared and cuBLAS, fastest first, failed ones last.
 
-    name: the shape's in a file of shapes. configurations: how many can launch. statuses: trials by how they ended.
-    in_turn: the entries were timed again, in turn; else times are those of the trials. stopped: by a person.
+    name: the shape's in a file of shapes. configurations: how many can launch. trials: by status, most first. in_turn:
+    the entries were timed once more, in turn; else their times are those of the trials. stopped: by a person.
     """
 
     job: Job
     name: str
     configurations: int
-    statuses: Mapping[str, int]
+    trials: Mapping[str, Ended]
     wall_s: float
     entries: Sequence[Entry]
     in_turn: bool = False
@@ -63,24 +67,23 @@ class Tuned:
     @property
     def best(self) -> Entry | None:
         """The fastest configuration; None if none ran."""
-        return next((e for e in self.entries if e.status == "ok" and LIBRARY not in e.roles), None)
+        return next((e for e in self.entries if e.time_s is not None and LIBRARY not in e.roles), None)
 
     @property
     def ties(self) -> list[Entry]:
         """Configurations that may be as fast as the best."""
         return [e for e in self.entries if e.tied and e is not self.best and LIBRARY not in e.roles]
 
+    @property
+    def count(self) -> int:
+        """Trials that are over, those stopped aside."""
+        return sum(ended.count for ended in self.trials.values())
+
     def entry(self, role: str) -> Entry | None:
         """The entry of that role; None if it was not compared."""
         return next((e for e in self.entries if role in e.roles), None)
 
     def tflops(self, entry: Entry) -> float | None:
-        """2 m n k over an entry's time, 1e12 operations/s; None where it has none."""
+        """2 m n k over an entry's time, in 1e12 a second; None where it has none."""
         m, n, k = self.job.shape
         return None if entry.time_s is None else 2e-12 * m * n * k * self.job.form.batch / entry.time_s
-
-
-def statuses(trials: Sequence[FrozenTrial]) -> dict[str, int]:
-    """Trials that are over by how they ended, most first."""
-    found = Counter(str(t.user_attrs.get(STATUS, "no status")) for t in trials if t.state.is_finished())
-    return dict(found.most_common())

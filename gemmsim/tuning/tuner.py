@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from gemmsim.errors import GemmsimError
+from gemmsim.hardware import Gpu
 from gemmsim.search.learnt import Learnt, learnt
 from gemmsim.search.loop import Objective, search
 from gemmsim.search.sampler import ModelGuidedSampler
 from gemmsim.search.space import Candidate, Space, space_of
+from gemmsim.search.trials import REASON, STATUS, Trials
 from gemmsim.tuning import finals
 from gemmsim.tuning.job import MEASURED, RECORDED, Job
 from gemmsim.tuning.objectives import Bench, Measured
 from gemmsim.tuning.recorded import Rows
-from gemmsim.tuning.result import Tuned, statuses
+from gemmsim.tuning.result import Ended, Entry, Tuned
 
-#: s between looks at whether other workers are done
-LOOK_S = 0.2
 Answers = Objective | Callable[[Candidate], float | str]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where times come from: a bench, recorded rows, or with neither the model."""
+    """Where times come from: a bench, recorded rows, or with neither the model; of which GPU."""
 
+    gpu: Gpu
     bench: Bench | None = None
     rows: Rows | None = None
 
@@ -38,7 +38,7 @@ class Source:
             assert self.rows is not None
             replay = self.rows.replay(*job.shape)
             return replay.space, replay
-        space = space_of(*job.shape, gpu=job.gpu, family=job.families, dtype=job.form, l2=job.l2)
+        space = space_of(*job.shape, gpu=self.gpu, family=job.families, dtype=job.form, l2=job.l2)
         if job.objective == MEASURED:
             assert self.bench is not None
             return space, Measured(self.bench, job)
@@ -48,17 +48,17 @@ class Source:
 class Watcher:
     """What is told of a tuning as it goes; by itself it does nothing."""
 
-    def begins(self, job: Job, space: Space, name: str) -> None:
-        """A shape's search begins."""
+    def begins(self, job: Job, space: Space, name: str, done: int) -> None:
+        """A shape's search begins, of whose trials so many are done."""
 
     def trial(self, job: Job, trial: FrozenTrial) -> None:
         """A trial is over."""
 
-    def waits(self, running: int) -> None:
-        """So many trials of other workers are still running."""
+    def over(self) -> None:
+        """No more trials of the shape are begun here."""
 
-    def finals(self, count: int) -> None:
-        """So many are timed in turn."""
+    def finals(self) -> None:
+        """The fastest are timed in turn."""
 
     def ends(self, tuned: Tuned) -> None:
         """A shape is done."""
@@ -73,33 +73,53 @@ class Tuner:
     watcher: Watcher = field(default_factory=Watcher)
     learnt: Learnt = field(default_factory=Learnt)
 
-    def search(self, study: optuna.Study, job: Job, space: Space, answers: Answers) -> None:
-        """Measure until the study has its trials; what it learnt goes to those that follow."""
-        sampler = ModelGuidedSampler(space, learnt=self.learnt, seed=job.seed)
-        try:
-            search(space, answers, trials=job.trials, sampler=sampler, study=study, budget_s=self.budget_s,
-                   progress=lambda trial: self.watcher.trial(job, trial))  # fmt: skip
-        finally:
-            said = learnt([(space, study.get_trials(deepcopy=False))]).said
-            self.learnt = Learnt((*self.learnt.said, *said))
-
     def tune(self, study: optuna.Study, job: Job, name: str = "") -> Tuned:
         """Search a shape, and time what came of it in turn. KeyboardInterrupt ends it early, with what there is."""
         began = time.monotonic()
         space, answers = self.source.ready(job)
-        self.watcher.begins(job, space, name)
-        entries, stopped = None, False
+        entries: list[Entry] | None = None
+        stopped = False
         try:
-            self.search(study, job, space, answers)
-            if self.source.bench is not None:
-                self._others(study)
-                entries = self._finals(study, job, space)
+            self.search(study, job, space, answers, name)
+            entries = self._finals(study, job, space)
         except KeyboardInterrupt:
             stopped = True
         trials = study.get_trials(deepcopy=False)
-        tuned = Tuned(
-            job, name, len(space), statuses(trials), time.monotonic() - began,
-            finals.of_trials(space, trials) if entries is None else entries, entries is not None, stopped,
-        )  # fmt: skip
+        found = finals.of_trials(space, trials) if entries is None else entries
+        tuned = Tuned(job, name, len(space), ended(space, trials), time.monotonic() - began, found, entries is not None, stopped)
         self.watcher.ends(tuned)
         return tuned
+
+    def search(self, study: optuna.Study, job: Job, space: Space, answers: Answers, name: str = "") -> None:
+        """Measure until the study has its trials; what it learnt goes to the shapes that follow."""
+        sampler = ModelGuidedSampler(space, learnt=self.learnt, seed=job.seed)
+        done = sum(e.count for e in ended(space, study.get_trials(deepcopy=False)).values())
+        self.watcher.begins(job, space, name, done)
+        try:
+            search(space, answers, trials=job.trials, sampler=sampler, study=study, budget_s=self.budget_s,
+                   progress=lambda trial: self.watcher.trial(job, trial))  # fmt: skip
+        finally:
+            self.watcher.over()
+        said = learnt([(space, study.get_trials(deepcopy=False))]).said
+        self.learnt = Learnt((*self.learnt.said, *said))
+
+    def _finals(self, study: optuna.Study, job: Job, space: Space) -> list[Entry] | None:
+        """The fastest in turn; None where there is no bench, or nothing ran."""
+        if self.source.bench is None:
+            return None
+        trials = study.get_trials(deepcopy=False)
+        if not any(trial.state == TrialState.COMPLETE for trial in trials):
+            return None
+        self.watcher.finals()
+        return finals.in_turn(self.source.bench, job, space, trials)
+
+
+def ended(space: Space, trials: Sequence[FrozenTrial]) -> dict[str, Ended]:
+    """Trials that measured a configuration by how they ended, most first."""
+    found: dict[str, list[str]] = {}
+    places = Trials(space)
+    for trial in trials:
+        if trial.state.is_finished() and places.place(trial) is not None:
+            found.setdefault(str(trial.user_attrs.get(STATUS)), []).append(str(trial.user_attrs.get(REASON, "")))
+    most = sorted(found.items(), key=lambda item: -len(item[1]))
+    return {status: Ended(len(reasons), reasons[0]) for status, reasons in most}

@@ -1,0 +1,216 @@
+"""What `gemmsim tune` and `gemmsim worker` print: the plan and how far they are to stderr, the report to stdout."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gemmsim.cli.tables import Column, emit, human, send
+from gemmsim.tuning.job import MEASURED, PREDICTED, Job
+from gemmsim.tuning.result import DEFAULT, FIRST_PICK, LIBRARY, Entry, Tuned
+from gemmsim.tuning.tuner import Watcher
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+    from gemmsim.search.space import Space
+
+#: s between lines of progress where stderr is no terminal
+EVERY_S = 10.0
+_ROLES = {DEFAULT: "the kernel's default", FIRST_PICK: "the model's first pick", LIBRARY: "cuBLAS"}
+_SHORT_ROLES = {DEFAULT: "default", FIRST_PICK: "first pick", LIBRARY: "cuBLAS"}
+
+
+def problem(job: Job) -> str:
+    """A job's problem and GPU in words."""
+    return f"{job.m} x {job.n} x {job.k} {job.form.dtype} on {job.gpu}"
+
+
+class Screen(Watcher):
+    """A bar before a person, a line now and then elsewhere; both on stderr."""
+
+    def __init__(self, shapes: int) -> None:
+        self._shapes, self._best, self._said = shapes, math.inf, time.monotonic()
+        self._done, self._last = 0, ""
+        self._bar: Any = None
+        #: trials that this process ended, by how they did
+        self.own: Counter[str] = Counter()
+
+    def begins(self, job: Job, space: Space, name: str, done: int) -> None:
+        """The plan of a shape in one line, then its bar."""
+        self._done, self._best, self._last = done, math.inf, ""
+        which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
+        named = f"{name}: " if name else ""
+        trials = f"{job.trials} trials" if job.trials < len(space) else f"all are {_WORD[job.objective]}"
+        click.echo(f"{which}{named}{problem(job)}: {len(space)} configurations of {_listed(job.families)} can launch, "
+                   f"{trials}{f', {done} of them done before' if done else ''}", err=True)  # fmt: skip
+        if sys.stderr.isatty():
+            self._bar = click.progressbar(
+                length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,
+                item_show_func=lambda item: self._last,
+            )  # fmt: skip
+            self._bar.__enter__()
+            self._bar.update(done)
+
+    def trial(self, job: Job, trial: FrozenTrial) -> None:
+        """One more is over."""
+        self._done += 1
+        self.own[str(trial.user_attrs.get("status"))] += 1
+        self._best = min(self._best, math.inf if trial.value is None else trial.value)
+        self._last = _last(trial, self._best)
+        if self._bar is not None:
+            self._bar.update(1)
+        elif time.monotonic() - self._said >= EVERY_S:
+            self._said = time.monotonic()
+            click.echo(f"{self._done} of {job.trials} trials, {self._last}", err=True)
+
+    def over(self) -> None:
+        """The bar goes."""
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def finals(self) -> None:
+        """The last part."""
+        click.echo("finalists are timed in turn", err=True)
+
+    def ends(self, tuned: Tuned) -> None:
+        """One line a shape, where several are tuned."""
+        best = tuned.best
+        if self._shapes > 1 and best is not None:
+            click.echo(f"  best {best.family} {best.key}: {human(best.time_s, 's')}, {tuned.tflops(best):.1f} TFLOP/s; "
+                       f"{_ended(tuned)}, {tuned.wall_s:.1f} s", err=True)  # fmt: skip
+
+
+_WORD = {MEASURED: "measured", PREDICTED: "predicted"}
+
+
+def _last(trial: FrozenTrial, best: float) -> str:
+    """Best so far, and the last trial's time beside the model's."""
+    found = "best none yet" if best == math.inf else f"best {human(best, 's')}"
+    predicted = human(trial.user_attrs.get("predicted_s"), "s")
+    last = human(trial.value, "s") if trial.value is not None else str(trial.user_attrs.get("status"))
+    return f"{found}, last {last} (predicted {predicted})"
+
+
+def _ended(tuned: Tuned) -> str:
+    return ", ".join(f"{ended.count} {status}" for status, ended in tuned.trials.items()) or "none done"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def lines(tuned: Tuned) -> Iterator[str]:
+    """What a person reads of one shape."""
+    job = tuned.job
+    yield f"{problem(job)}, L2 {job.l2}, {_listed(job.families)}"
+    yield f"{tuned.count} trials of {tuned.configurations} configurations that can launch: {_ended(tuned)}; {tuned.wall_s:.1f} s"
+    best = tuned.best
+    if best is None:
+        yield from _failures(tuned)
+        return
+    yield from _entries(tuned)
+    yield f"best: {best.family} {' '.join(f'{name}={value}' for name, value in best.config.items())}"
+    yield from (f"gain over {_ROLES[role]}: {_gain(tuned, role)}" for role in _ROLES if _gain(tuned, role))
+    yield from _notes(tuned)
+
+
+def _entries(tuned: Tuned) -> Iterator[str]:
+    several = len({e.family for e in tuned.entries} - {LIBRARY}) > 1
+    shown = [e for e in tuned.entries if e.time_s is not None]
+    labels = [_label(e, several) for e in shown]
+    width = max(len(label) for label in ("configuration", *labels))
+    yield f"  {'configuration':{width}}  {'time':>9}  {'speed':>6}  {'TFLOP/s':>7}  {'predicted':>9}"
+    best = tuned.best
+    assert best is not None
+    for label, e in zip(labels, shown, strict=True):
+        mark = "=" if e.tied or (e is best and tuned.ties) else " "
+        roles = ", ".join(_SHORT_ROLES[role] for role in e.roles if role != LIBRARY)
+        yield (f"{mark} {label:{width}}  {human(e.time_s, 's'):>9}  {1 / e.over:6.1%}  {tuned.tflops(e):7.1f}  "
+               f"{human(e.predicted_s, 's'):>9}  {roles}").rstrip()  # fmt: skip
+
+
+def _label(entry: Entry, several: bool) -> str:
+    if LIBRARY in entry.roles:
+        return "cuBLAS"
+    return f"{entry.family} {entry.key}" if several else entry.key
+
+
+def _gain(tuned: Tuned, role: str) -> str:
+    """How much longer the other takes than the best, with its interval; empty where it was not timed."""
+    entry, best = tuned.entry(role), tuned.best
+    if entry is None or entry.time_s is None:
+        return ""
+    if entry is best:
+        return "none, it is the best"
+    said = f"{entry.over - 1:.1%}".replace("%", " %")
+    interval = f" (95 % interval {100 * (entry.low - 1):.1f} to {100 * (entry.high - 1):.1f} %)" if tuned.in_turn else ""
+    return f"{said}{interval}{', a tie' if entry.tied else ''}"
+
+
+def _notes(tuned: Tuned) -> Iterator[str]:
+    """Ties, what was not timed in turn, not measured, or failed."""
+    if tuned.ties:
+        yield f"= a tie: timed in turn, {len(tuned.ties) + 1} configurations cannot be told apart"
+    if not tuned.in_turn:
+        yield _NOT_IN_TURN["stopped" if tuned.stopped else tuned.job.objective]
+    left = min(tuned.job.trials, tuned.configurations) - tuned.count
+    if left > 0:
+        yield f"not measured: {left} of {min(tuned.job.trials, tuned.configurations)} trials"
+    for entry in tuned.entries:
+        if entry.time_s is None:
+            yield f"not compared: {_named(entry)}: {entry.status}{f', {entry.reason}' if entry.reason else ''}"
+
+
+_NOT_IN_TURN = {
+    "recorded": "no finalists: recorded rows cannot be timed in turn, the times are those of the rows",
+    "predicted": "no finalists: the times are the model's own",
+    "stopped": "no finalists: the search was stopped, each time was measured once",
+    "measured": "no finalists: each time was measured once",
+}
+
+
+def _named(entry: Entry) -> str:
+    roles = [_ROLES[role] for role in entry.roles]
+    return roles[0] if LIBRARY in entry.roles else " and ".join(roles) or f"{entry.family} {entry.key}"
+
+
+def _failures(tuned: Tuned) -> Iterator[str]:
+    yield "no configuration ran" if tuned.count else "no trial was begun"
+    for status, ended in tuned.trials.items():
+        yield f"  {ended.count} {status}{f': {ended.reason}' if ended.reason else ''}"
+
+
+def record(tuned: Tuned) -> dict[str, Any]:
+    """A shape's result as programs read it: a line that `gemmsim measure --batch` and `predict --batch` take, too."""
+    job, best = tuned.job, tuned.best
+    form = job.form
+    found: dict[str, Any] = {
+        "name": tuned.name, "m": job.m, "n": job.n, "k": job.k, "gpu": job.gpu,
+        "family": best.family if best else None, "dtype": form.dtype, "dtype_b": form.dtype_b, "dtype_c": form.dtype_c,
+        "layout": form.layout, "batch": form.batch, "beta": int(form.beta), "epilogue": ",".join(form.epilogue),
+        "l2": job.l2, **(best.config if best else {}), "key": best.key if best else None,
+        "status": "ok" if best else "failed", "time_s": best and best.time_s, "predicted_s": best and best.predicted_s,
+        "tflops": best and tuned.tflops(best), "in_turn": tuned.in_turn, "ties": [e.key for e in tuned.ties],
+    }  # fmt: skip
+    for role in _ROLES:
+        found |= _beside(tuned, role)
+    trials = {status: ended.count for status, ended in tuned.trials.items()}
+    return found | {
+        "trials": tuned.count, "ok": trials.pop("ok", 0), "failed": trials, "configurations": tuned.configurations,
+        "objective": job.objective, "wall_s": tuned.wall_s, "stopped": tuned.stopped,
+    }  # fmt: skip
+
+
+def _beside(tuned: Tuned, role: str) -> dict[str, Any]:
+    """An entry's time, and the gain over it with its interval: a share, 0.06 for 6 %."""
+    entry = tuned.entry(role) or Entry("")
+    gain = {"": entry.over - 1, "_low": entry.low - 1, "_high": entry.high - 1}
+    return {f"{role}_time_s": entry.time_s, **{f"gain_over_{role}{end}": value for end, value in gain.items()}}

@@ -1,0 +1,69 @@
+"""`gemmsim worker`: one more GPU, here or on another host, for a study that `gemmsim tune` has begun."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gemmsim.cli.held import Bench, bench_options, session
+from gemmsim.cli.options import Command
+from gemmsim.errors import GemmsimError
+
+if TYPE_CHECKING:
+    import optuna
+
+    from gemmsim.tuning.job import Job
+    from gemmsim.tuning.tuner import Source
+
+
+@click.command(cls=Command)
+@click.option("--study", metavar="NAME", help="The study, or the name that all studies of --shapes share.")
+@click.option("--storage", metavar="URL", help="Where it is kept, as gemmsim tune was told.")
+@bench_options
+def command(
+    study: str | None, storage: str | None, gpu: str, device: str, again: bool, jobs: str | None
+) -> int:  # fmt: skip
+    """Measure trials of a study until it has all that gemmsim tune was asked for; rows go to this host's store.
+
+    As many workers as there are GPUs may be at one study, on any hosts that reach the storage: no configuration is
+    measured twice, and what a dead worker was at is measured by another. A GPU or kernels other than the study's are
+    refused. Two workers on one host need a --device each.
+    """
+    if not study or not storage:
+        raise GemmsimError(f"{'--storage' if study else '--study'} is missing: expected a study's name and where it is "
+                           "kept")  # fmt: skip
+    from gemmsim.cli.tuned import Screen
+    from gemmsim.tuning import import_optuna
+
+    import_optuna()
+
+    from gemmsim.search.storage import open_storage
+    from gemmsim.tuning.studies import joined
+    from gemmsim.tuning.tuner import Tuner
+    from gemmsim.tuning.worker import work
+
+    found = joined(open_storage(storage), study)
+    code, screen = 0, Screen(len(found))
+    with _source(found, Bench(gpu, device, again, jobs)) as source:
+        try:
+            work(found, Tuner(source, watcher=screen))
+        except KeyboardInterrupt:
+            code = 130
+    click.echo(screen.own())
+    return code
+
+
+@contextlib.contextmanager
+def _source(studies: Sequence[tuple[optuna.Study, Job]], asked: Bench) -> Iterator[Source]:
+    """Where the studies' times come from here. Raises GemmsimError where that is something else than there."""
+    from gemmsim.tuning.job import MEASURED
+    from gemmsim.tuning.worker import source_of
+
+    if studies[0][1].objective != MEASURED:
+        yield source_of(studies, asked.gpu, None, None)
+        return
+    with session(asked) as bench:
+        yield source_of(studies, asked.gpu, bench, bench.gpu)

@@ -1,0 +1,55 @@
+"""A worker of studies that `gemmsim tune` has begun: what it measures with must be what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import optuna
+
+from gemmsim.bench.kernel_source import source_digest
+from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.tuning.job import MEASURED, RECORDED, Job, refuse_other
+from gemmsim.tuning.objectives import Bench
+from gemmsim.tuning.recorded import read_rows
+from gemmsim.tuning.tuner import Source, Tuner
+
+#: what is said where this host has something else
+_EXPECTED = "expected the same GPU, kernels and rows as where it was begun"
+
+
+def source_of(studies: Sequence[tuple[optuna.Study, Job]], gpu: str, bench: Bench | None, chip: Gpu | None) -> Source:
+    """Where the studies' times come from on this host: its bench with its chip, the rows, or the model.
+
+    gpu: a GPU's name or file where nothing is measured, "auto": as the study says. Raises GemmsimError where a study is
+    for something else.
+    """
+    job = studies[0][1]
+    rows = read_rows(job.rows) if job.objective == RECORDED else None
+    held = rows.gpu if rows is not None else chip or load_gpu(job.gpu if gpu == "auto" else gpu)
+    source = Source(held, bench, rows)
+    for study, other in studies:
+        refuse_other(study.study_name, other, _here(other, source), _EXPECTED)
+    return source
+
+
+def _here(job: Job, source: Source) -> Job:
+    """The job as this host would begin it."""
+    digests = job.digests
+    if job.objective == MEASURED:
+        digests = kernel_digests(job.families)
+    elif source.rows is not None:
+        digests = {"rows": source.rows.digest}
+    return replace(job, gpu=source.gpu.name, digests=digests)
+
+
+def kernel_digests(families: Sequence[str]) -> dict[str, str]:
+    """Family -> digest of what its kernels are compiled from."""
+    return {family: source_digest(family) for family in families}
+
+
+def work(studies: Sequence[tuple[optuna.Study, Job]], tuner: Tuner) -> None:
+    """Measure until every study has its trials, or has begun them all."""
+    for study, job in studies:
+        space, answers = tuner.source.ready(job)
+        tuner.search(study, job, space, answers)
