@@ -35,7 +35,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answers(questions: list[dict[str, Any]], jobs: int = 2, limit_s: float = 60) -> dict[int, Any]:
-    return dict(Pool("answering", jobs, limit_s).answers(questions))
+    with Pool("answering", jobs, limit_s) as pool:
+        return dict(pool.answers(questions))
 
 
 def test_each_question_once_and_processes_live_on() -> None:
@@ -66,10 +67,9 @@ def test_a_death_costs_one_question(harm: dict[str, int], said: str) -> None:
 
 
 def test_leaving_early_ends_every_process() -> None:
-    pool = Pool("answering", 2)
-    running = pool.answers([{"x": 1}, {"x": 2}, *({"x": 3, "sleep": 600} for _ in range(4))])
-    pids = [next(running)[1]["pid"], next(running)[1]["pid"]]
-    running.close()
+    with Pool("answering", 2) as pool:
+        running = pool.answers([{"x": 1}, {"x": 2}, *({"x": 3, "sleep": 600} for _ in range(4))])
+        pids = [next(running)[1]["pid"], next(running)[1]["pid"]]
     for pid in set(pids):
         for _ in range(100):
             if not Path(f"/proc/{pid}").exists():
