@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gemmsim.tuning.result import Tuned
     from gemmsim.tuning.tuner import Source
 
+
 @dataclass(frozen=True)
 class _Asked:
     """The options as given."""
@@ -60,18 +61,34 @@ class _Asked:
 
 @click.command(cls=Command)
 @problem_argument
-@click.option("--shapes", metavar="FILE", help="CSV of shapes in place of M N K: m, n, k, and name if you like; .gz too.")
-@click.option("--family", metavar="F", default="all", show_default=True,
-              help=f"{', '.join(FAMILIES)}; all: those that have the type and can run here, in one search.")
+@click.option(
+    "--shapes", metavar="FILE", help="CSV of shapes in place of M N K: m, n, k, and name if you like; .gz too."
+)
+@click.option(
+    "--family",
+    metavar="F",
+    default="all",
+    show_default=True,
+    help=f"{', '.join(FAMILIES)}; all: those that have the type and can run here, in one search.",
+)
 @click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]")
 @click.option("--l2", metavar="C", help=f"{', '.join(L2_CONDITIONS)}.  [default: {DEFAULT_L2}]")
 @form_options
-@click.option("--trials", metavar="N", default="30", show_default=True,
-              help="Configurations to measure, a shape; those that the study holds count.")
+@click.option(
+    "--trials",
+    metavar="N",
+    default="30",
+    show_default=True,
+    help="Configurations to measure, a shape; those that the study holds count.",
+)
 @click.option("--budget-s", metavar="S", help="Begin no trial of a shape after so many seconds.")
 @click.option("--seed", metavar="N", default="0", show_default=True, help="The same seed proposes the same.")
-@click.option("--rows", metavar="FILE", multiple=True,
-              help="Recorded rows answer instead of a GPU; one family a file, repeatable.")
+@click.option(
+    "--rows",
+    metavar="FILE",
+    multiple=True,
+    help="Recorded rows answer instead of a GPU; one family a file, repeatable.",
+)
 @click.option("--predicted", is_flag=True, help="The model answers instead of a GPU: a dry run.")
 @click.option("--study", metavar="NAME", help="Keep the study in --storage by this name, and carry it on.")
 @click.option("--storage", metavar="URL", help="tune.journal, sqlite:///tune.db, or postgresql+psycopg://...")
@@ -96,10 +113,12 @@ def command(
     budget_s = None if asked.budget_s is None else real_option("--budget-s", asked.budget_s, 1e-3, 1e9)
     _refuse_odd(asked)
     import_optuna()
+    from gemmsim.cli.tuned import show
+
     with _source(asked) as (source, what):
         jobs = [replace(what, m=m, n=n, k=k, trials=trials, seed=seed, number=i) for i, (m, n, k) in enumerate(shapes)]
         found, error = _tuned(source, jobs, list(shapes.values()), asked, budget_s)
-    if found or error is None:
+    if found:
         show(found, format, out, several=asked.shapes is not None)
     if error is not None:
         raise error
@@ -113,7 +132,8 @@ def _tuned(
     from gemmsim.cli.tuned import Screen
     from gemmsim.tuning.tuner import Tuner
 
-    tuner, found = Tuner(source, budget_s, Screen(len(jobs))), list[Tuned]()
+    tuner = Tuner(source, budget_s, Screen(len(jobs)))
+    found: list[Tuned] = []
     try:
         for study, job, name in zip(_studies(jobs, asked), jobs, names, strict=True):
             found.append(tuner.tune(study, job, name))
@@ -200,7 +220,7 @@ def _kernels(names: Sequence[str], form: Form) -> list[str]:
     why = {name: _missing(name, form) for name in names}
     found = [name for name in names if not why[name]]
     if not found:
-        raise GemmsimError(next(iter(why.values())))
+        raise GemmsimError(f"no {form.dtype} kernel can run here: {'; '.join(f'{n}: {w}' for n, w in why.items())}")
     for name in names:
         if why[name]:
             click.echo(f"without family {name}: {why[name]}", err=True)

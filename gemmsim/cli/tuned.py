@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gemmsim.cli.tables import Column, emit, human, send
-from gemmsim.tuning.job import MEASURED, PREDICTED, Job
+from gemmsim.cli.tables import Column, emit, emit_record, human, send
+from gemmsim.tuning.job import RECORDED, Job
 from gemmsim.tuning.result import DEFAULT, FIRST_PICK, LIBRARY, Entry, Tuned
 from gemmsim.tuning.tuner import Watcher
 
@@ -47,9 +47,9 @@ class Screen(Watcher):
         self._done, self._best, self._last = done, math.inf, ""
         which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
         named = f"{name}: " if name else ""
-        trials = f"{job.trials} trials" if job.trials < len(space) else f"all are {_WORD[job.objective]}"
-        click.echo(f"{which}{named}{problem(job)}: {len(space)} configurations of {_listed(job.families)} can launch, "
-                   f"{trials}{f', {done} of them done before' if done else ''}", err=True)  # fmt: skip
+        trials = f"{job.trials} trials" if job.trials < len(space) else "all"
+        click.echo(f"{which}{named}{problem(job)}: {trials} of {_configurations(job, len(space))} of "
+                   f"{_listed(job.families)}{f', {done} done before' if done else ''}", err=True)  # fmt: skip
         if sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,
@@ -87,8 +87,14 @@ class Screen(Watcher):
             click.echo(f"  best {best.family} {best.key}: {human(best.time_s, 's')}, {tuned.tflops(best):.1f} TFLOP/s; "
                        f"{_ended(tuned)}, {tuned.wall_s:.1f} s", err=True)  # fmt: skip
 
+    def worked(self) -> str:
+        """What this process did, for a worker."""
+        ended = ", ".join(f"{count} {status}" for status, count in self.own.most_common())
+        return f"{self.own.total()} trials by this worker{f': {ended}' if ended else ''}"
 
-_WORD = {MEASURED: "measured", PREDICTED: "predicted"}
+
+def _configurations(job: Job, count: int) -> str:
+    return f"{count} {'recorded configurations' if job.objective == RECORDED else 'configurations that can launch'}"
 
 
 def _last(trial: FrozenTrial, best: float) -> str:
@@ -111,7 +117,7 @@ def lines(tuned: Tuned) -> Iterator[str]:
     """What a person reads of one shape."""
     job = tuned.job
     yield f"{problem(job)}, L2 {job.l2}, {_listed(job.families)}"
-    yield f"{tuned.count} trials of {tuned.configurations} configurations that can launch: {_ended(tuned)}; {tuned.wall_s:.1f} s"
+    yield f"{tuned.count} trials of {_configurations(job, tuned.configurations)}: {_ended(tuned)}; {tuned.wall_s:.1f} s"
     best = tuned.best
     if best is None:
         yield from _failures(tuned)
@@ -150,9 +156,14 @@ def _gain(tuned: Tuned, role: str) -> str:
         return ""
     if entry is best:
         return "none, it is the best"
-    said = f"{entry.over - 1:.1%}".replace("%", " %")
-    interval = f" (95 % interval {100 * (entry.low - 1):.1f} to {100 * (entry.high - 1):.1f} %)" if tuned.in_turn else ""
+    said = _percent(entry.over)
+    low, high = 100 * (entry.low - 1), 100 * (entry.high - 1)
+    interval = f" (95 % interval {low:.1f} to {high:.1f} %)" if tuned.in_turn else ""
     return f"{said}{interval}{', a tie' if entry.tied else ''}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):.1f} %"
 
 
 def _notes(tuned: Tuned) -> Iterator[str]:
@@ -160,7 +171,9 @@ def _notes(tuned: Tuned) -> Iterator[str]:
     if tuned.ties:
         yield f"= a tie: timed in turn, {len(tuned.ties) + 1} configurations cannot be told apart"
     if not tuned.in_turn:
-        yield _NOT_IN_TURN["stopped" if tuned.stopped else tuned.job.objective]
+        yield _not_in_turn(tuned)
+    if tuned.least_s is not None and tuned.best is not None and tuned.best.time_s is not None:
+        yield f"the fastest recorded takes {human(tuned.least_s, 's')}: regret {_percent(tuned.best.time_s / tuned.least_s)}"
     left = min(tuned.job.trials, tuned.configurations) - tuned.count
     if left > 0:
         yield f"not measured: {left} of {min(tuned.job.trials, tuned.configurations)} trials"
@@ -175,6 +188,10 @@ _NOT_IN_TURN = {
     "stopped": "no finalists: the search was stopped, each time was measured once",
     "measured": "no finalists: each time was measured once",
 }
+
+
+def _not_in_turn(tuned: Tuned) -> str:
+    return _NOT_IN_TURN["stopped" if tuned.stopped else tuned.job.objective]
 
 
 def _named(entry: Entry) -> str:
@@ -205,7 +222,7 @@ def record(tuned: Tuned) -> dict[str, Any]:
     trials = {status: ended.count for status, ended in tuned.trials.items()}
     return found | {
         "trials": tuned.count, "ok": trials.pop("ok", 0), "failed": trials, "configurations": tuned.configurations,
-        "objective": job.objective, "wall_s": tuned.wall_s, "stopped": tuned.stopped,
+        "objective": job.objective, "least_s": tuned.least_s, "wall_s": tuned.wall_s, "stopped": tuned.stopped,
     }  # fmt: skip
 
 
@@ -214,3 +231,61 @@ def _beside(tuned: Tuned, role: str) -> dict[str, Any]:
     entry = tuned.entry(role) or Entry("")
     gain = {"": entry.over - 1, "_low": entry.low - 1, "_high": entry.high - 1}
     return {f"{role}_time_s": entry.time_s, **{f"gain_over_{role}{end}": value for end, value in gain.items()}}
+
+
+def show(found: Sequence[Tuned], format: str | None, out: str | None, *, several: bool) -> None:
+    """The report of one shape, or a line a shape of several; as `format` says, else as the name of `out` does."""
+    kind = format or next((k for k in ("json", "csv") if str(out).endswith(f".{k}")), "table")
+    if kind == "table" and not several:
+        send("".join(f"{line}\n" for line in lines(found[0])), out)
+    elif kind == "table":
+        emit([_line(tuned) for tuned in found], _LINE, kind, out, notes=list(_common(found)))
+    else:
+        rows = [record(tuned) for tuned in found]
+        if kind == "json":
+            rows = [row | {"compared": _compared(tuned)} for row, tuned in zip(rows, found, strict=True)]
+        columns = [Column(key) for key in _keys(rows)]
+        if several:
+            emit(rows, columns, kind, out)
+        else:
+            emit_record(rows[0], columns, kind, out)
+
+
+_LINE = (
+    Column("name"), Column("m", "M"), Column("n", "N"), Column("k", "K"), Column("time_s", "time", "s"),
+    Column("tflops", "TFLOP/s"), Column("predicted_s", "predicted", "s"),
+    Column("gain_over_default", "over default", "1"), Column("gain_over_first_pick", "over first pick", "1"),
+    Column("gain_over_cublas", "over cuBLAS", "1"),
+    Column("ended", "trials"), Column("label", "best"),
+)  # fmt: skip
+
+
+def _line(tuned: Tuned) -> dict[str, Any]:
+    """A shape as a line of a table for people."""
+    best = tuned.best
+    return record(tuned) | {"ended": _ended(tuned), "label": f"{best.family} {best.key}" if best else "no one ran"}
+
+
+def _common(found: Sequence[Tuned]) -> Iterator[str]:
+    """What holds for all shapes, and what a table has no room for."""
+    job = found[0].job
+    yield f"{job.form.dtype} on {job.gpu}, L2 {job.l2}, {_listed(job.families)}; {sum(t.wall_s for t in found):.1f} s"
+    yield "over X: how much longer X takes; intervals, ties and all parameters are in --format csv and json"
+    if not all(tuned.in_turn for tuned in found):
+        yield _not_in_turn(next(tuned for tuned in found if not tuned.in_turn))
+
+
+def _keys(rows: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _compared(tuned: Tuned) -> list[dict[str, Any]]:
+    """Every entry as JSON has it: numbers that are none are null."""
+    return [
+        {
+            "family": e.family, "key": e.key, "config": dict(e.config), "roles": list(e.roles), "status": e.status,
+            "reason": e.reason, "time_s": e.time_s, "predicted_s": e.predicted_s, "tied": e.tied,
+            **{n: v if math.isfinite(v) else None for n, v in (("over", e.over), ("low", e.low), ("high", e.high))},
+        }
+        for e in tuned.entries
+    ]  # fmt: skip

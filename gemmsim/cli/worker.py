@@ -52,7 +52,7 @@ def command(
             work(found, Tuner(source, watcher=screen))
         except KeyboardInterrupt:
             code = 130
-    click.echo(screen.own())
+    click.echo(screen.worked())
     return code
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from gemmsim.bench.compare import Standing, compared
 from gemmsim.bench.cublas import DTYPES
+from gemmsim.bench.summary import Compared, compared
 from gemmsim.bench.task import CUBLAS
 from gemmsim.search.space import Space
 from gemmsim.search.trials import REASON, STATUS, Trials
@@ -44,16 +44,15 @@ def of_trials(space: Space, trials: Sequence[FrozenTrial]) -> list[Entry]:
 
 
 def in_turn(bench: Bench, job: Job, space: Space, trials: Sequence[FrozenTrial]) -> list[Entry]:
-    """Entries timed in turn, cuBLAS among them where it has the type. A configuration that failed is not tried again."""
+    """Entries timed in turn, cuBLAS among them where it has the type; what failed in its trial is not tried again."""
     lost = _failed(space, trials)
     every = _entries(space, _times(space, trials))
     entries = [entry for place, entry in every.items() if place not in lost]
     if job.form.dtype in DTYPES:
         entries.append(Entry(CUBLAS, roles=(LIBRARY,)))
     rows = bench.turns([ask_of(job, entry.family, dict(entry.config)) for entry in entries], ROUNDS, BUDGET_S)
-    timed = [_timed(entry, row) for entry, row in zip(entries, rows, strict=True)]
     gone = [replace(every[p], status=lost[p][0], reason=lost[p][1]) for p in every if p in lost]
-    return _ordered([*_against_best(timed, rows), *gone])
+    return _ordered([*_compared(entries, rows), *gone])
 
 
 def _times(space: Space, trials: Sequence[FrozenTrial]) -> dict[int, float]:
@@ -74,7 +73,7 @@ def _failed(space: Space, trials: Sequence[FrozenTrial]) -> dict[int, tuple[str,
 def _entries(space: Space, times: Mapping[int, float]) -> dict[int, Entry]:
     """Position -> entry of what is compared: the fastest few, the kernel's default, the model's first pick."""
     limit = (1 + WITHIN) * min(times.values(), default=math.inf)
-    roles: dict[int, tuple[str, ...]] = {p: () for p in [p for p, t in times.items() if t <= limit][:FINALISTS]}
+    roles: dict[int, tuple[str, ...]] = dict.fromkeys([p for p, t in times.items() if t <= limit][:FINALISTS], ())
     for place, role in ((space.default, DEFAULT), (int(np.argmin(space.predicted_s)), FIRST_PICK)):
         roles[place] = (*roles.get(place, ()), role)
     return {
@@ -83,7 +82,35 @@ def _entries(space: Space, times: Mapping[int, float]) -> dict[int, Entry]:
     }
 
 
-def _timed(entry: Entry, row: Row) -> Entry:
-    if row["status"] != "ok":
+def _compared(entries: Sequence[Entry], rows: Sequence[Row]) -> list[Entry]:
+    """Entries with their times and what they are over the best configuration's; rows: what was found of each."""
+    ok = [i for i, row in enumerate(rows) if row["status"] == "ok"]
+    samples = {str(i): rows[i]["samples_s"] for i in ok}
+    if not samples:
+        return [_timed(entry, row, None) for entry, row in zip(entries, rows, strict=True)]
+    own = compared({name: s for name, s in samples.items() if LIBRARY not in entries[int(name)].roles} or samples)
+    best = next(iter(own))
+    found = {name: own[name] if name in own else _beside(samples, name, best) for name in samples}
+    found[best] = replace(found[best], tie=False)
+    return [_timed(entry, row, found.get(str(i))) for i, (entry, row) in enumerate(zip(entries, rows, strict=True))]
+
+
+def _beside(samples: Mapping[str, Sequence[float]], name: str, best: str) -> Compared:
+    """What may be faster than the best configuration, against it."""
+    pair = compared({best: samples[best], name: samples[name]})
+    other = pair[best]
+    if pair[name].ratio > 1 or other.ratio == 1:
+        return pair[name]
+    low = 1 / other.low if other.low else math.inf
+    return Compared(pair[name].time_s, 1 / other.ratio, 1 / other.high, low, other.tie)
+
+
+def _timed(entry: Entry, row: Row, found: Compared | None) -> Entry:
+    if found is None:
         return replace(entry, status=str(row["status"]), reason=str(row.get("reason") or ""))
-    return replace(entry, time_s=float(row["time_s"]))
+    return replace(entry, time_s=found.time_s, over=found.ratio, low=found.low, high=found.high, tied=found.tie)
+
+
+def _ordered(entries: Sequence[Entry]) -> list[Entry]:
+    """Fastest first, those without a time last."""
+    return sorted(entries, key=lambda entry: math.inf if entry.time_s is None else entry.time_s)

@@ -1,18 +1,15 @@
-"""Where the times of a search come from: a bench session, recorded rows, the model itself."""
+"""The bench as the objective of a search."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from gemmsim.bench.task import Ask, Conditions
-from gemmsim.search.loop import Objective, Outcome
-from gemmsim.search.space import Candidate, Space
+from gemmsim.search.loop import Outcome
+from gemmsim.search.space import Candidate
 from gemmsim.store import Row, identity
-from gemmsim.tuning.job import MEASURED, PREDICTED, Job
-from gemmsim.tuning.recorded import Rows
+from gemmsim.tuning.job import Job
 
 #: configurations under way at once: compilers work on some while another is measured; those further ahead are chosen
 #: knowing less
@@ -28,7 +25,7 @@ class Bench(Protocol):
     def next(self) -> tuple[int, Row]:
         """The number and the row of the next ask that is done."""
 
-    def turns(self, asks: Any, rounds: int, budget_s: float) -> list[Row]:
+    def turns(self, asks: Sequence[Ask], rounds: int, budget_s: float) -> list[Row]:
         """The rows of asks timed in turn."""
 
 
@@ -63,12 +60,3 @@ def outcome(row: Row) -> Outcome:
     ok = row["status"] == "ok"
     return Outcome(row["time_s"] if ok else None, str(row["status"]), str(row.get("reason") or ""),
                    {"key": identity(row)})  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A job's space and where its times come from."""
-
-    job: Job
-    space: Space
-    objective: Objective | Callable[[Candidate], float | str]

@@ -52,7 +52,8 @@ class Tuned:
     """What came of one shape. entries: the configurations compared and cuBLAS, fastest first, failed ones last.
 
     name: the shape's in a file of shapes. configurations: how many can launch. trials: by status, most first. in_turn:
-    the entries were timed once more, in turn; else their times are those of the trials. stopped: by a person.
+    the entries were timed once more, in turn; else their times are those of the trials. stopped: by a person. least_s:
+    of recorded rows the least time of the shape.
     """
 
     job: Job
@@ -63,6 +64,7 @@ class Tuned:
     entries: Sequence[Entry]
     in_turn: bool = False
     stopped: bool = False
+    least_s: float | None = None
 
     @property
     def best(self) -> Entry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import optuna
@@ -11,7 +11,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gemmsim.hardware import Gpu
 from gemmsim.search.learnt import Learnt, learnt
-from gemmsim.search.loop import Objective, search
+from gemmsim.search.loop import Call, Objective, search
+from gemmsim.search.replay import Replay
 from gemmsim.search.sampler import ModelGuidedSampler
 from gemmsim.search.space import Candidate, Space, space_of
 from gemmsim.search.trials import REASON, STATUS, Trials
@@ -21,7 +22,7 @@ from gemmsim.tuning.objectives import Bench, Measured
 from gemmsim.tuning.recorded import Rows
 from gemmsim.tuning.result import Ended, Entry, Tuned
 
-Answers = Objective | Callable[[Candidate], float | str]
+Answers = Objective | Call
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Source:
         if job.objective == MEASURED:
             assert self.bench is not None
             return space, Measured(self.bench, job)
-        return space, lambda candidate: float(space.predicted_s[space.place_of(candidate)])
+        return space, lambda candidate: _predicted(space, candidate)
 
 
 class Watcher:
@@ -85,8 +86,11 @@ class Tuner:
         except KeyboardInterrupt:
             stopped = True
         trials = study.get_trials(deepcopy=False)
-        found = finals.of_trials(space, trials) if entries is None else entries
-        tuned = Tuned(job, name, len(space), ended(space, trials), time.monotonic() - began, found, entries is not None, stopped)
+        least_s = float(answers.time_s.min()) if isinstance(answers, Replay) else None
+        tuned = Tuned(
+            job, name, len(space), ended(space, trials), time.monotonic() - began,
+            finals.of_trials(space, trials) if entries is None else entries, entries is not None, stopped, least_s,
+        )  # fmt: skip
         self.watcher.ends(tuned)
         return tuned
 
@@ -112,6 +116,12 @@ class Tuner:
             return None
         self.watcher.finals()
         return finals.in_turn(self.source.bench, job, space, trials)
+
+
+def _predicted(space: Space, candidate: Candidate) -> float:
+    place = space.place_of(candidate)
+    assert place is not None
+    return float(space.predicted_s[place])
 
 
 def ended(space: Space, trials: Sequence[FrozenTrial]) -> dict[str, Ended]:
