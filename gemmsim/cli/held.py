@@ -30,6 +30,11 @@ class Bench:
     again: bool
     jobs: str | None
 
+    @property
+    def compilers(self) -> int | None:
+        """The value of --jobs. Raises GemmsimError for a wrong one."""
+        return number_option("--jobs", self.jobs, 1, 4096)
+
 
 def bench_options(command: _F) -> _F:
     """Options of what is measured on this machine's GPU: gpu, device, again, jobs."""
@@ -55,10 +60,11 @@ def session(asked: Bench) -> Iterator[Session]:
     import_sqlalchemy()
     settings = Settings(
         CAMPAIGN, gpu=asked.gpu, device=number_option("--device", asked.device, 0, 1023) or 0, again=asked.again,
-        jobs=number_option("--jobs", asked.jobs, 1, 4096),
+        jobs=asked.compilers,
     )  # fmt: skip
     with Session(settings, Store()) as opened:
-        importlib.import_module("gemmsim.tuning.tuner")
+        for late in ("gemmsim.tuning.tuner", "scipy.stats"):  # seconds, in which the device starts
+            importlib.import_module(late)
         try:
             opened.gpu  # noqa: B018
         except GemmsimError as error:

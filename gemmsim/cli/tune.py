@@ -104,7 +104,7 @@ def command(
     promises most of. Then the fastest few, the default, the model's first pick and cuBLAS are timed in turn. Rows go to
     the store as they come: stopped at any moment, the same command goes on. Exit code 1 if no configuration ran.
     """
-    from gemmsim.tuning import import_optuna
+    from gemmsim.tuning import check_optuna
 
     asked = _Asked(**given, bench=Bench(gpu, device, again, jobs))
     shapes = _shapes(mnk, asked.shapes)
@@ -112,17 +112,17 @@ def command(
     seed = number_option("--seed", asked.seed, 0, 2**31 - 1) or 0
     budget_s = None if asked.budget_s is None else real_option("--budget-s", asked.budget_s, 1e-3, 1e9)
     _refuse_odd(asked)
-    import_optuna()
+    check_optuna()
     from gemmsim.cli.tuned import show
 
     with _source(asked) as (source, what):
-        jobs = [replace(what, m=m, n=n, k=k, trials=trials, seed=seed, number=i) for i, (m, n, k) in enumerate(shapes)]
-        found, error = _tuned(source, jobs, list(shapes.values()), asked, budget_s)
+        every = [replace(what, m=m, n=n, k=k, trials=trials, seed=seed, number=i) for i, (m, n, k) in enumerate(shapes)]
+        found, error = _tuned(source, every, list(shapes.values()), asked, budget_s)
     if found:
         show(found, format, out, several=asked.shapes is not None)
     if error is not None:
         raise error
-    return _code(found, jobs, asked)
+    return _code(found, every, asked)
 
 
 def _tuned(
@@ -198,8 +198,9 @@ def _source(asked: _Asked) -> Iterator[tuple[Source, Job]]:
         return
     names = _kernels(names, form)
     with session(asked.bench) as bench:
-        yield Source(bench.gpu, bench), replace(what, gpu=bench.gpu.name, families=tuple(names), objective=MEASURED,
-                                                digests=kernel_digests(names))  # fmt: skip
+        measured = {"gpu": bench.gpu.name, "families": tuple(names), "objective": MEASURED}
+        source = Source(bench.gpu, bench, compilers=asked.bench.compilers)
+        yield source, replace(what, **measured, digests=kernel_digests(names))
 
 
 def _families(asked: _Asked, gpu: str | None) -> tuple[Form, list[str]]:
@@ -256,6 +257,9 @@ def _studies(jobs: Sequence[Job], asked: _Asked) -> list[optuna.Study]:
     """A study for each job; in memory without --storage."""
     import optuna
 
+    from gemmsim.tuning import quiet_optuna
+
+    quiet_optuna()
     if asked.storage is None:
         return [optuna.create_study(direction="minimize") for _ in jobs]
     from gemmsim.search.storage import open_storage

@@ -48,8 +48,8 @@ class Screen(Watcher):
         which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
         named = f"{name}: " if name else ""
         trials = f"{job.trials} trials" if job.trials < len(space) else "all"
-        click.echo(f"{which}{named}{problem(job)}: {trials} of {_configurations(job, len(space))} of "
-                   f"{_listed(job.families)}{f', {done} done before' if done else ''}", err=True)  # fmt: skip
+        click.echo(f"{which}{named}{problem(job)}: {trials} of {_configurations(job, len(space))}, "
+                   f"{_listed(job.families)}{f'; {done} trials are done' if done else ''}", err=True)  # fmt: skip
         if sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,
@@ -156,14 +156,14 @@ def _gain(tuned: Tuned, role: str) -> str:
         return ""
     if entry is best:
         return "none, it is the best"
-    said = _percent(entry.over)
+    said = _percent(entry.over - 1)
     low, high = 100 * (entry.low - 1), 100 * (entry.high - 1)
     interval = f" (95 % interval {low:.1f} to {high:.1f} %)" if tuned.in_turn else ""
     return f"{said}{interval}{', a tie' if entry.tied else ''}"
 
 
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):.1f} %"
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _notes(tuned: Tuned) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _notes(tuned: Tuned) -> Iterator[str]:
         yield f"= a tie: timed in turn, {len(tuned.ties) + 1} configurations cannot be told apart"
     if not tuned.in_turn:
         yield _not_in_turn(tuned)
-    if tuned.least_s is not None and tuned.best is not None and tuned.best.time_s is not None:
-        yield f"the fastest recorded takes {human(tuned.least_s, 's')}: regret {_percent(tuned.best.time_s / tuned.least_s)}"
+    if tuned.regret is not None:
+        yield f"regret: {_percent(tuned.regret)}, the fastest recorded takes {human(tuned.least_s, 's')}"
     left = min(tuned.job.trials, tuned.configurations) - tuned.count
     if left > 0:
         yield f"not measured: {left} of {min(tuned.job.trials, tuned.configurations)} trials"
@@ -219,10 +219,11 @@ def record(tuned: Tuned) -> dict[str, Any]:
     }  # fmt: skip
     for role in _ROLES:
         found |= _beside(tuned, role)
-    trials = {status: ended.count for status, ended in tuned.trials.items()}
+    ok = tuned.trials["ok"].count if "ok" in tuned.trials else 0
     return found | {
-        "trials": tuned.count, "ok": trials.pop("ok", 0), "failed": trials, "configurations": tuned.configurations,
-        "objective": job.objective, "least_s": tuned.least_s, "wall_s": tuned.wall_s, "stopped": tuned.stopped,
+        "trials": tuned.count, "ok": ok, "failed": tuned.count - ok, "statuses": _ended(tuned),
+        "configurations": tuned.configurations,
+        "objective": job.objective, "regret": tuned.regret, "wall_s": tuned.wall_s, "stopped": tuned.stopped,
     }  # fmt: skip
 
 
@@ -256,14 +257,14 @@ _LINE = (
     Column("tflops", "TFLOP/s"), Column("predicted_s", "predicted", "s"),
     Column("gain_over_default", "over default", "1"), Column("gain_over_first_pick", "over first pick", "1"),
     Column("gain_over_cublas", "over cuBLAS", "1"),
-    Column("ended", "trials"), Column("label", "best"),
+    Column("statuses", "trials"), Column("label", "best"),
 )  # fmt: skip
 
 
 def _line(tuned: Tuned) -> dict[str, Any]:
     """A shape as a line of a table for people."""
     best = tuned.best
-    return record(tuned) | {"ended": _ended(tuned), "label": f"{best.family} {best.key}" if best else "no one ran"}
+    return record(tuned) | {"label": f"{best.family} {best.key}" if best else "no one ran"}
 
 
 def _common(found: Sequence[Tuned]) -> Iterator[str]:

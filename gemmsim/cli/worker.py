@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +13,6 @@ from gemmsim.cli.options import Command
 from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
-    import optuna
-
     from gemmsim.tuning.job import Job
     from gemmsim.tuning.tuner import Source
 
@@ -36,18 +34,19 @@ def command(
         raise GemmsimError(f"{'--storage' if study else '--study'} is missing: expected a study's name and where it is "
                            "kept")  # fmt: skip
     from gemmsim.cli.tuned import Screen
-    from gemmsim.tuning import import_optuna
+    from gemmsim.tuning import check_optuna, quiet_optuna
 
-    import_optuna()
-
+    check_optuna()
+    quiet_optuna()
     from gemmsim.search.storage import open_storage
     from gemmsim.tuning.studies import joined
     from gemmsim.tuning.tuner import Tuner
-    from gemmsim.tuning.worker import work
+    from gemmsim.tuning.worker import refuse_others, work
 
     found = joined(open_storage(storage), study)
     code, screen = 0, Screen(len(found))
-    with _source(found, Bench(gpu, device, again, jobs)) as source:
+    with _source(found[0][1], Bench(gpu, device, again, jobs)) as source:
+        refuse_others(found, source)
         try:
             work(found, Tuner(source, watcher=screen))
         except KeyboardInterrupt:
@@ -57,13 +56,14 @@ def command(
 
 
 @contextlib.contextmanager
-def _source(studies: Sequence[tuple[optuna.Study, Job]], asked: Bench) -> Iterator[Source]:
-    """Where the studies' times come from here. Raises GemmsimError where that is something else than there."""
+def _source(job: Job, asked: Bench) -> Iterator[Source]:
+    """Where a study's times come from here."""
     from gemmsim.tuning.job import MEASURED
-    from gemmsim.tuning.worker import source_of
+    from gemmsim.tuning.tuner import Source
+    from gemmsim.tuning.worker import recorded_or_predicted
 
-    if studies[0][1].objective != MEASURED:
-        yield source_of(studies, asked.gpu, None, None)
+    if job.objective != MEASURED:
+        yield recorded_or_predicted(job, asked.gpu)
         return
     with session(asked) as bench:
-        yield source_of(studies, asked.gpu, bench, bench.gpu)
+        yield Source(bench.gpu, bench, compilers=asked.compilers)

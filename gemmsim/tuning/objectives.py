@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from gemmsim.bench.compile import cores
 from gemmsim.bench.task import Ask, Conditions
 from gemmsim.search.loop import Outcome
 from gemmsim.search.space import Candidate
 from gemmsim.store import Row, identity
 from gemmsim.tuning.job import Job
 
-#: configurations under way at once: compilers work on some while another is measured; those further ahead are chosen
-#: knowing less
-AHEAD = 4
+#: configurations under way at once, at most one a compiler: those further ahead are chosen knowing less
+AHEAD = 8
 
 
 class Bench(Protocol):
@@ -37,9 +37,8 @@ def ask_of(job: Job, family: str, config: dict[str, int]) -> Ask:
 class Measured:
     """A search's objective: rows of a bench session, in the store by the time they are told."""
 
-    ahead = AHEAD
-
-    def __init__(self, bench: Bench, job: Job) -> None:
+    def __init__(self, bench: Bench, job: Job, compilers: int | None = None) -> None:
+        self.ahead = max(2, min(AHEAD, compilers or cores()))
         self._bench, self._job = bench, job
         self._tickets: dict[int, int] = {}
 

@@ -72,6 +72,14 @@ class Tuned:
         return next((e for e in self.entries if e.time_s is not None and LIBRARY not in e.roles), None)
 
     @property
+    def regret(self) -> float | None:
+        """How much slower the best is than the fastest of the recorded rows, a share; None where nothing is known."""
+        best = self.best
+        if best is None or best.time_s is None or self.least_s is None:
+            return None
+        return best.time_s / self.least_s - 1
+
+    @property
     def ties(self) -> list[Entry]:
         """Configurations that may be as fast as the best."""
         return [e for e in self.entries if e.tied and e is not self.best and LIBRARY not in e.roles]

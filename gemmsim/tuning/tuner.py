@@ -27,11 +27,15 @@ Answers = Objective | Call
 
 @dataclass(frozen=True)
 class Source:
-    """Where times come from: a bench, recorded rows, or with neither the model; of which GPU."""
+    """Where times come from: a bench, recorded rows, or with neither the model; of which GPU.
+
+    compilers: how many the bench has, None: one a core.
+    """
 
     gpu: Gpu
     bench: Bench | None = None
     rows: Rows | None = None
+    compilers: int | None = None
 
     def ready(self, job: Job) -> tuple[Space, Answers]:
         """A job's space and what answers for its configurations. Raises GemmsimError where none can launch."""
@@ -42,7 +46,7 @@ class Source:
         space = space_of(*job.shape, gpu=self.gpu, family=job.families, dtype=job.form, l2=job.l2)
         if job.objective == MEASURED:
             assert self.bench is not None
-            return space, Measured(self.bench, job)
+            return space, Measured(self.bench, job, self.compilers)
         return space, lambda candidate: _predicted(space, candidate)
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import optuna
 
 from gemmsim.bench.kernel_source import source_digest
-from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.hardware import load_gpu
 from gemmsim.tuning.job import MEASURED, RECORDED, Job, refuse_other
-from gemmsim.tuning.objectives import Bench
 from gemmsim.tuning.recorded import read_rows
 from gemmsim.tuning.tuner import Source, Tuner
 
@@ -18,19 +17,18 @@ from gemmsim.tuning.tuner import Source, Tuner
 _EXPECTED = "expected the same GPU, kernels and rows as where it was begun"
 
 
-def source_of(studies: Sequence[tuple[optuna.Study, Job]], gpu: str, bench: Bench | None, chip: Gpu | None) -> Source:
-    """Where the studies' times come from on this host: its bench with its chip, the rows, or the model.
+def recorded_or_predicted(job: Job, gpu: str) -> Source:
+    """Where times come from without a bench. gpu: a GPU's name or file, "auto": the study's."""
+    if job.objective == RECORDED:
+        rows = read_rows(job.rows)
+        return Source(rows.gpu, rows=rows)
+    return Source(load_gpu(job.gpu if gpu == "auto" else gpu))
 
-    gpu: a GPU's name or file where nothing is measured, "auto": as the study says. Raises GemmsimError where a study is
-    for something else.
-    """
-    job = studies[0][1]
-    rows = read_rows(job.rows) if job.objective == RECORDED else None
-    held = rows.gpu if rows is not None else chip or load_gpu(job.gpu if gpu == "auto" else gpu)
-    source = Source(held, bench, rows)
-    for study, other in studies:
-        refuse_other(study.study_name, other, _here(other, source), _EXPECTED)
-    return source
+
+def refuse_others(studies: Sequence[tuple[optuna.Study, Job]], source: Source) -> None:
+    """Raise GemmsimError where a study is for another GPU, other kernels or other rows than this host's."""
+    for study, job in studies:
+        refuse_other(study.study_name, job, _here(job, source), _EXPECTED)
 
 
 def _here(job: Job, source: Source) -> Job:
