@@ -37,6 +37,7 @@ class Keeper:
         self._deadline = float("inf")
         self._timed_out = False
         self._lost = 0
+        self._ever = False  # a child was ready
 
     @property
     def running(self) -> bool:
@@ -91,11 +92,11 @@ class Keeper:
         if child is not self._child:  # of one that is given up
             return News()
         if message is None:
-            return self._ended(child) if child.ready else self._never_began(child)
+            return self._ended(child)
         if "fatal" in message:
             raise GemmsimError(str(message["fatal"]))
         if "hello" in message:
-            child.ready, self._deadline = True, float("inf")
+            child.ready, self._ever, self._deadline = True, True, float("inf")
             return News(place=Place(**message["hello"]))
         if "start" in message:
             child.at = int(message["start"])
@@ -106,12 +107,11 @@ class Keeper:
         child.at, self._deadline, self._lost = None, float("inf"), 0
         return News(done=((child.held.pop(0), message["done"]),))
 
-    def _never_began(self, child: Child) -> News:
-        raise GemmsimError(f"the measuring process ended before it began ({child.ending()})")
-
     def _ended(self, child: Child) -> News:
         """The child is gone: the job it was at is lost, those handed over beyond it go back."""
         how, held, at = child.ending(), tuple(child.held), child.at
+        if not self._ever:
+            raise GemmsimError(f"the measuring process ended before it began ({how})")
         outcome: dict[str, Any] = {"status": "crash", "reason": f"the measuring process was lost: {how}"}
         if self._timed_out:
             outcome = {"status": "timeout", "reason": f"not done after {self._timeout_s:g} s"}
