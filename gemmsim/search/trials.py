@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from optuna import Study
@@ -34,19 +34,48 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
 
 
 class Trials:
-    """Where in the space a study's trials are: looked up once a trial that is over."""
+    """Where in the space a study's trials are: looked up once a trial that is over.
+
+    Methods take all trials of the study, in the order of their numbers, and cost what is under way costs: those before
+    the first that is not over are counted once.
+    """
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._study: object = None
+        self._forget(None)
+
+    def _forget(self, study: Study | None) -> None:
+        self._study = study
         self._over: dict[int, int | None] = {}
         self._lost: dict[int, int] = {}
+        self._counted = 0
+        self._mask = np.zeros(len(self._space), bool)
+        self._values: dict[int, float] = {}
 
     def of(self, study: Study) -> Sequence[FrozenTrial]:
         """The study's trials."""
         if study is not self._study:
-            self._study, self._over, self._lost = study, {}, {}
+            self._forget(study)
         return study.get_trials(deepcopy=False)
+
+    def open(self, trials: Sequence[FrozenTrial]) -> Sequence[FrozenTrial]:
+        """The first trial that is not over, and all after it."""
+        while self._counted < len(trials) and trials[self._counted].state.is_finished():
+            self._mark([trials[self._counted]], self._mask)
+            self._note([trials[self._counted]], self._values)
+            self._counted += 1
+        return trials[self._counted :]
+
+    def _mark(self, trials: Sequence[FrozenTrial], mask: Mask) -> None:
+        for place in map(self.place, trials):
+            if place is not None:
+                mask[place] = True
+
+    def _note(self, trials: Sequence[FrozenTrial], values: dict[int, float]) -> None:
+        for trial in trials:
+            place = self.place(trial)
+            if place is not None and trial.state.is_finished():
+                values[place] = np.nan if trial.value is None else trial.value
 
     def place(self, trial: FrozenTrial) -> int | None:
         """Position of a trial's configuration, chosen or enqueued; None if it has none, or failed unmeasured."""
@@ -62,24 +91,26 @@ class Trials:
             self._over[trial.number] = place
         return place
 
-    def taken(self, trials: Iterable[FrozenTrial]) -> Mask:
-        """Configurations that these trials have."""
-        mask = np.zeros(len(self._space), bool)
-        mask[[place for place in map(self.place, trials) if place is not None]] = True
+    def taken(self, trials: Sequence[FrozenTrial], *, waiting: bool = True) -> Mask:
+        """Configurations that trials have, but for those that failed unmeasured; waiting: those enqueued, too."""
+        left = [trial for trial in self.open(trials) if waiting or trial.state != TrialState.WAITING]
+        mask = self._mask.copy()
+        self._mark(left, mask)
         return mask
 
-    def free(self, trials: Iterable[FrozenTrial]) -> Mask:
-        """Configurations that no trial has; those of trials that failed unmeasured are free."""
+    def free(self, trials: Sequence[FrozenTrial]) -> Mask:
+        """Configurations that no trial has."""
         return ~self.taken(trials)
 
-    def lost(self) -> dict[int, int]:
-        """Configurations whose workers died, first to last, and how many did, among the trials looked up so far."""
+    def lost(self, trials: Sequence[FrozenTrial]) -> dict[int, int]:
+        """Configurations whose workers died, the first to do so first, and how many did."""
+        self.taken(trials)  # looks all up
         return dict(Counter(place for _, place in sorted(self._lost.items())))
 
     def known(self, trials: Sequence[FrozenTrial]) -> tuple[Index, FloatArray]:
         """Positions that were measured and their times, s; of those that failed, a time that puts them off."""
-        over = [(self.place(trial), trial.value) for trial in trials if trial.state.is_finished()]
-        values = {place: np.nan if value is None else value for place, value in over if place is not None}
+        left, values = self.open(trials), self._values.copy()
+        self._note(left, values)
         places, time_s = np.asarray(list(values), np.intp), np.asarray(list(values.values()), np.float64)
         late = np.fmax(FAILED * self._space.predicted_s[places], np.nanmax(time_s, initial=0.0))
         return places, np.where(np.isnan(time_s), late, time_s)

@@ -56,6 +56,7 @@ class Turns:
         self._study, self._space, self._trials, self._until = study, space, trials, until
         self._storage, self._places, self._watch = study._storage, Trials(space), Watch()
         self._distributions = distributions(space)
+        self._born: dict[str, Value] = {WORKER: str(Worker.this()), STATUS: UNFINISHED}
         #: number -> Optuna's id of this worker's trials that have not ended
         self.under_way: dict[int, int] = {}
         self._beats = Beats(self._storage, lambda: list(self.under_way.values()))
@@ -78,12 +79,12 @@ class Turns:
         trials = self._look()
         if time.monotonic() > self._until or not self._room(trials):
             return None
-        number = self._waiting(trials)
+        number = self._popped(trials)
         enqueued = number is not None
         if number is None:
-            number = self._created(trials)
-        if number is None:
-            return None
+            if not self._left(trials):
+                return None
+            number = self._created()
         try:
             place = self._chosen(number, enqueued)
         except UpdateFinishedTrialError:  # this worker was thought dead
@@ -96,9 +97,9 @@ class Turns:
         trials = self._look()
         if time.monotonic() > self._until:
             return False
-        if self._room(trials) and (self._free(trials) or _in(trials, TrialState.WAITING)):
+        if self._room(trials) and (self._left(trials) or self._in(trials, TrialState.WAITING)):
             return True
-        if not any(WORKER in trial.user_attrs for trial in _in(trials, TrialState.RUNNING)):
+        if not any(WORKER in trial.user_attrs for trial in self._in(trials, TrialState.RUNNING)):
             return False
         time.sleep(IDLE_S)
         return True
@@ -124,44 +125,45 @@ class Turns:
         for name, value in attributes.items():
             self._storage.set_trial_user_attr(self.under_way[number], name, value)
 
+    def _in(self, trials: Sequence[FrozenTrial], state: TrialState) -> list[FrozenTrial]:
+        """Those of a state, which is not the end of one."""
+        return [trial for trial in self._places.open(trials) if trial.state == state]
+
     def _look(self) -> Sequence[FrozenTrial]:
         """The study's trials, those of dead workers ended."""
         trials = self._places.of(self._study)
-        running = [t for t in _in(trials, TrialState.RUNNING) if t.number not in self.under_way]
+        running = [t for t in self._in(trials, TrialState.RUNNING) if t.number not in self.under_way]
         dead = [trial for trial in running if self._watch.dead(trial)]
         for trial in dead:
             with contextlib.suppress(UpdateFinishedTrialError):
                 self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         return self._places.of(self._study) if dead else trials
 
+    def _choosing(self, trials: Sequence[FrozenTrial]) -> int:
+        return sum(self._places.place(trial) is None for trial in self._in(trials, TrialState.RUNNING))
+
     def _room(self, trials: Sequence[FrozenTrial]) -> bool:
         """Whether one more is to be begun: those that are choosing count."""
-        begun = [trial for trial in trials if trial.state != TrialState.WAITING]
-        return int(self._places.taken(begun).sum()) + self._choosing(trials) < self._trials
+        begun = int(self._places.taken(trials, waiting=False).sum())
+        return begun + self._choosing(trials) < self._trials
 
-    def _free(self, trials: Sequence[FrozenTrial]) -> bool:
-        """Whether a configuration is left, those that are choosing served."""
+    def _left(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Whether a configuration is free, those that are choosing served."""
         return int(self._places.free(trials).sum()) > self._choosing(trials)
 
-    def _choosing(self, trials: Sequence[FrozenTrial]) -> int:
-        return sum(self._places.place(trial) is None for trial in _in(trials, TrialState.RUNNING))
-
-    def _waiting(self, trials: Sequence[FrozenTrial]) -> int | None:
-        """Take a trial that somebody enqueued."""
-        for trial in _in(trials, TrialState.WAITING):
+    def _popped(self, trials: Sequence[FrozenTrial]) -> int | None:
+        """A trial that somebody enqueued."""
+        for trial in self._in(trials, TrialState.WAITING):
             with contextlib.suppress(UpdateFinishedTrialError):
                 if self._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
                     self.under_way[trial.number] = trial._trial_id
-                    self._set(trial.number, {WORKER: str(Worker.this()), STATUS: UNFINISHED})
+                    self._set(trial.number, self._born)
                     return trial.number
         return None
 
-    def _created(self, trials: Sequence[FrozenTrial]) -> int | None:
+    def _created(self) -> int:
         """A new trial, the worker's name in it from the start."""
-        if not self._free(trials):
-            return None
-        attributes = {WORKER: str(Worker.this()), STATUS: UNFINISHED}
-        template = create_trial(state=TrialState.RUNNING, user_attrs=attributes)
+        template = create_trial(state=TrialState.RUNNING, user_attrs=self._born)
         trial_id = self._storage.create_new_trial(self._study._study_id, template)
         number = self._storage.get_trial_number_from_id(trial_id)
         self.under_way[number] = trial_id
@@ -169,61 +171,60 @@ class Turns:
 
     def _chosen(self, number: int, enqueued: bool) -> int | None:
         """The configuration of a trial, once it is its turn; None if there is none for it, and the trial has ended."""
-        others = self._turn(number)
-        if others is None:
-            self.end(number, None, {STATUS: UNNEEDED, REASON: "no time is left"})
-            return None
-        return self._enqueued(number, others) if enqueued else self._proposed(number, others)
+        trials = self._turn(number)
+        if trials is None:
+            return self._unneeded(number, "no time is left")
+        return self._enqueued(number, trials) if enqueued else self._proposed(number, trials)
+
+    def _unneeded(self, number: int, reason: str) -> int | None:
+        self.end(number, None, {STATUS: UNNEEDED, REASON: reason})
+        return None
 
     def _turn(self, number: int) -> Sequence[FrozenTrial] | None:
-        """The other trials, when all with lower numbers have chosen; None if that takes beyond the end of time."""
+        """The trials when all with lower numbers have chosen; None if that takes beyond the end of time."""
         pause = TURN_S
         while True:
-            others = [trial for trial in self._look() if trial.number != number]
-            before = [trial for trial in _in(others, TrialState.RUNNING) if trial.number < number]
+            trials = self._look()
+            before = [trial for trial in self._in(trials, TrialState.RUNNING) if trial.number < number]
             if all(self._places.place(trial) is not None for trial in before):
-                return others
+                return trials
             if time.monotonic() > self._until:
                 return None
             time.sleep(pause)
             pause = min(2 * pause, TURNS_S)
 
-    def _enqueued(self, number: int, others: Sequence[FrozenTrial]) -> int | None:
-        trial = self._storage.get_trial(self.under_way[number])
+    def _enqueued(self, number: int, trials: Sequence[FrozenTrial]) -> int | None:
+        trial = trials[number]
         place = self._places.place(trial)
         if place is None:
             raise GemmsimError(f"trial {number} is {trial.system_attrs.get('fixed_params', {})}: expected a "
                                "configuration that can launch")  # fmt: skip
-        first = [t for t in others if t.state.is_finished() or (t.state == TrialState.RUNNING and t.number < number)]
+        first = [t for t in trials if t.state.is_finished() or (t.state == TrialState.RUNNING and t.number < number)]
         same = next((other for other in first if self._places.place(other) == place), None)
         if same is not None:
-            self.end(number, None, {STATUS: UNNEEDED, REASON: f"trial {same.number} is of the same configuration"})
-            return None
+            return self._unneeded(number, f"trial {same.number} is of the same configuration")
         return self._written(number, place)
 
-    def _proposed(self, number: int, others: Sequence[FrozenTrial]) -> int | None:
+    def _proposed(self, number: int, trials: Sequence[FrozenTrial]) -> int | None:
         """A configuration whose worker died, or else the sampler's."""
-        begun = [trial for trial in others if trial.state != TrialState.WAITING]
-        free = self._places.free(others)
-        if int(self._places.taken(begun).sum()) >= self._trials or not free.any():
-            self.end(number, None, {STATUS: UNNEEDED, REASON: "other workers have begun all trials"})
-            return None
-        deaths = self._places.lost()
+        free = self._places.free(trials)
+        if int(self._places.taken(trials, waiting=False).sum()) >= self._trials or not free.any():
+            return self._unneeded(number, "other workers have begun all trials")
+        deaths = self._places.lost(trials)
         lost = next((place for place in deaths if free[place]), None)
-        place = self._written(number, self._sampled(number) if lost is None else lost)
+        place = self._written(number, self._sampled(trials[number]) if lost is None else lost)
         if deaths.get(place, 0) >= RETRIES:
             self._set(number, {STATUS: CRASH, REASON: f"its worker died, {RETRIES + 1} times"})
         return place
 
-    def _sampled(self, number: int) -> int:
+    def _sampled(self, trial: FrozenTrial) -> int:
         """The sampler's choice. Raises GemmsimError for one that is none."""
-        trial = self._storage.get_trial(self.under_way[number])
-        sampler = self._study.sampler
-        sampler.before_trial(self._study, trial)
-        params = sampler.sample_relative(self._study, trial, sampler.infer_relative_search_space(self._study, trial))
+        study, sampler = self._study, self._study.sampler
+        sampler.before_trial(study, trial)
+        params = sampler.sample_relative(study, trial, sampler.infer_relative_search_space(study, trial))
         place = self._space.place(params)
         if place is None:
-            raise GemmsimError(f"trial {number} is {params}: expected a configuration that can launch")
+            raise GemmsimError(f"trial {trial.number} is {params}: expected a configuration that can launch")
         return place
 
     def _written(self, number: int, place: int) -> int:
@@ -231,7 +232,3 @@ class Turns:
             kind = self._distributions[name]
             self._storage.set_trial_param(self.under_way[number], name, kind.to_internal_repr(value), kind)
         return place
-
-
-def _in(trials: Sequence[FrozenTrial], state: TrialState) -> list[FrozenTrial]:
-    return [trial for trial in trials if trial.state == state]
