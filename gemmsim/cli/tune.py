@@ -198,9 +198,9 @@ def _source(asked: _Asked) -> Iterator[tuple[Source, Job]]:
         return
     names = _kernels(names, form)
     with session(asked.bench) as bench:
-        measured = {"gpu": bench.gpu.name, "families": tuple(names), "objective": MEASURED}
+        measured = replace(what, gpu=bench.gpu.name, families=tuple(names), objective=MEASURED)
         source = Source(bench.gpu, bench, compilers=asked.bench.compilers)
-        yield source, replace(what, **measured, digests=kernel_digests(names))
+        yield source, replace(measured, digests=kernel_digests(names))
 
 
 def _families(asked: _Asked, gpu: str | None) -> tuple[Form, list[str]]:
