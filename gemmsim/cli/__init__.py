@@ -17,6 +17,8 @@ from gemmsim.errors import GemmsimError
 VERBS = {
     "predict": "Time of one configuration, or of a CSV of them.",
     "rank": "Every feasible configuration of a problem, best first.",
+    "best": "The best measured configuration of a problem, or a near one's.",
+    "export": "Picks for a list of problems as a file that Triton, CUTLASS or a script reads.",
     "explain": "Where the time goes, what bounds it, and the one change that helps most.",
     "occupancy": "Blocks per SM from threads, registers and shared memory.",
     "specs": "The GPUs gemmsim knows, and a check of your own file.",

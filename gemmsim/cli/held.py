@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from gemmsim.cli.options import number_option
 from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
-    from gemmsim.bench.session import Session
+    from gemmsim.tuning.tuner import Source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: campaign of the rows that tuning measures, whatever its study: what one has measured no other measures again
@@ -49,8 +50,8 @@ def bench_options(command: _F) -> _F:
 
 
 @contextlib.contextmanager
-def session(asked: Bench) -> Iterator[Session]:
-    """The GPU, once it has answered; what a search needs is imported meanwhile.
+def measuring(asked: Bench) -> Iterator[Source]:
+    """A search's source on the GPU, once that has answered; what the search needs is imported meanwhile.
 
     Raises GemmsimError for a wrong option, and without a GPU.
     """
@@ -62,11 +63,16 @@ def session(asked: Bench) -> Iterator[Session]:
         CAMPAIGN, gpu=asked.gpu, device=number_option("--device", asked.device, 0, 1023) or 0, again=asked.again,
         jobs=asked.compilers,
     )  # fmt: skip
-    with Session(settings, Store()) as opened:
+    store = Store()
+    with Session(settings, store) as opened:
         for late in ("gemmsim.tuning.tuner", "scipy.stats"):  # seconds, in which the device starts
             importlib.import_module(late)
         try:
             opened.gpu  # noqa: B018
         except GemmsimError as error:
             raise GemmsimError(f"{error} (gemmsim tune with --rows FILE or --predicted needs no GPU)") from None
-        yield opened
+        from gemmsim.tuning.stored import stored
+        from gemmsim.tuning.tuner import Source
+
+        known = (lambda job, space: ()) if asked.again else functools.partial(stored, store, CAMPAIGN)
+        yield Source(opened.gpu, opened, compilers=asked.compilers, stored=known)

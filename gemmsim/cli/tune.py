@@ -13,7 +13,7 @@ import click
 
 from gemmsim import families
 from gemmsim.cli.batch import dimensions_of
-from gemmsim.cli.held import Bench, bench_options, session
+from gemmsim.cli.held import Bench, bench_options, measuring
 from gemmsim.cli.options import (
     Command,
     condition,
@@ -197,9 +197,8 @@ def _source(asked: _Asked) -> Iterator[tuple[Source, Job]]:
         yield Source(chip), replace(what, gpu=chip.name)
         return
     names = _kernels(names, form)
-    with session(asked.bench) as bench:
-        measured = replace(what, gpu=bench.gpu.name, families=tuple(names), objective=MEASURED)
-        source = Source(bench.gpu, bench, compilers=asked.bench.compilers)
+    with measuring(asked.bench) as source:
+        measured = replace(what, gpu=source.gpu.name, families=tuple(names), objective=MEASURED)
         yield source, replace(measured, digests=kernel_digests(names))
 
 

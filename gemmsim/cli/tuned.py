@@ -42,14 +42,15 @@ class Screen(Watcher):
         #: trials that this process ended, by how they did
         self.own: Counter[str] = Counter()
 
-    def begins(self, job: Job, space: Space, name: str, done: int) -> None:
+    def begins(self, job: Job, space: Space, name: str, done: int, stored: int) -> None:
         """The plan of a shape in one line, then its bar."""
         self._done, self._best, self._last = done, math.inf, ""
         which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
         named = f"{name}: " if name else ""
         trials = f"{job.trials} trials" if job.trials < len(space) else "all"
         click.echo(f"{which}{named}{problem(job)}: {trials} of {_configurations(job, len(space))}, "
-                   f"{_listed(job.families)}{f'; {done} trials are done' if done else ''}", err=True)  # fmt: skip
+                   f"{_listed(job.families)}{f'; {done} are done' if done else ''}"
+            f"{f'; {stored} are in the store' if stored else ''}", err=True)  # fmt: skip
         if sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,

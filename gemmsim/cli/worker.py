@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gemmsim.cli.held import Bench, bench_options, session
+from gemmsim.cli.held import Bench, bench_options, measuring
 from gemmsim.cli.options import Command
 from gemmsim.errors import GemmsimError
 
@@ -59,11 +59,10 @@ def command(
 def _source(job: Job, asked: Bench) -> Iterator[Source]:
     """Where a study's times come from here."""
     from gemmsim.tuning.job import MEASURED
-    from gemmsim.tuning.tuner import Source
     from gemmsim.tuning.worker import recorded_or_predicted
 
     if job.objective != MEASURED:
         yield recorded_or_predicted(job, asked.gpu)
         return
-    with session(asked) as bench:
-        yield Source(bench.gpu, bench, compilers=asked.compilers)
+    with measuring(asked) as source:
+        yield source

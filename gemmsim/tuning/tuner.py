@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import optuna
@@ -29,13 +29,14 @@ Answers = Objective | Call
 class Source:
     """Where times come from: a bench, recorded rows, or with neither the model; of which GPU.
 
-    compilers: how many the bench has, None: one a core.
+    compilers: how many the bench has, None: one a core. stored: what has been measured of a job's space, positions.
     """
 
     gpu: Gpu
     bench: Bench | None = None
     rows: Rows | None = None
     compilers: int | None = None
+    stored: Callable[[Job, Space], Sequence[int]] = lambda job, space: ()
 
     def ready(self, job: Job) -> tuple[Space, Answers]:
         """A job's space and what answers for its configurations. Raises GemmsimError where none can launch."""
@@ -53,8 +54,8 @@ class Source:
 class Watcher:
     """What is told of a tuning as it goes; by itself it does nothing."""
 
-    def begins(self, job: Job, space: Space, name: str, done: int) -> None:
-        """A shape's search begins, of whose trials so many are done."""
+    def begins(self, job: Job, space: Space, name: str, done: int, stored: int) -> None:
+        """A shape's search begins; so many of its trials are done, so many others are rows of the store."""
 
     def trial(self, job: Job, trial: FrozenTrial) -> None:
         """A trial is over."""
@@ -84,25 +85,33 @@ class Tuner:
         space, answers = self.source.ready(job)
         entries: list[Entry] | None = None
         stopped = False
+        self.watcher.begins(job, space, name, len(measured(space, study)), self._enqueued(study, job, space))
         try:
-            self.search(study, job, space, answers, name)
+            self.search(study, job, space, answers)
             entries = self._finals(study, job, space)
         except KeyboardInterrupt:
             stopped = True
-        trials = study.get_trials(deepcopy=False)
+        trials = measured(space, study)
         least_s = float(answers.time_s.min()) if isinstance(answers, Replay) else None
         tuned = Tuned(
-            job, name, len(space), ended(space, trials), time.monotonic() - began,
+            job, name, len(space), ended(trials), time.monotonic() - began,
             finals.of_trials(space, trials) if entries is None else entries, entries is not None, stopped, least_s,
         )  # fmt: skip
         self.watcher.ends(tuned)
         return tuned
 
-    def search(self, study: optuna.Study, job: Job, space: Space, answers: Answers, name: str = "") -> None:
+    def _enqueued(self, study: optuna.Study, job: Job, space: Space) -> int:
+        """Have a new study begin with what was measured before; how many that is."""
+        if study.get_trials(deepcopy=False):
+            return 0
+        places = self.source.stored(job, space)[: job.trials]
+        for place in places:
+            study.enqueue_trial(space.params(place))
+        return len(places)
+
+    def search(self, study: optuna.Study, job: Job, space: Space, answers: Answers) -> None:
         """Measure until the study has its trials; what it learnt goes to the shapes that follow."""
         sampler = ModelGuidedSampler(space, learnt=self.learnt, seed=job.seed)
-        done = sum(e.count for e in ended(space, study.get_trials(deepcopy=False)).values())
-        self.watcher.begins(job, space, name, done)
         try:
             search(space, answers, trials=job.trials, sampler=sampler, study=study, budget_s=self.budget_s,
                    progress=lambda trial: self.watcher.trial(job, trial))  # fmt: skip
@@ -115,7 +124,7 @@ class Tuner:
         """The fastest in turn; None where there is no bench, or nothing ran."""
         if self.source.bench is None:
             return None
-        trials = study.get_trials(deepcopy=False)
+        trials = measured(space, study)
         if not any(trial.state == TrialState.COMPLETE for trial in trials):
             return None
         self.watcher.finals()
@@ -128,12 +137,16 @@ def _predicted(space: Space, candidate: Candidate) -> float:
     return float(space.predicted_s[place])
 
 
-def ended(space: Space, trials: Sequence[FrozenTrial]) -> dict[str, Ended]:
-    """Trials that measured a configuration by how they ended, most first."""
-    found: dict[str, list[str]] = {}
+def measured(space: Space, study: optuna.Study) -> list[FrozenTrial]:
+    """The trials that are over and measured a configuration."""
     places = Trials(space)
+    return [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and places.place(t) is not None]
+
+
+def ended(trials: Sequence[FrozenTrial]) -> dict[str, Ended]:
+    """Trials by how they ended, most first."""
+    found: dict[str, list[str]] = {}
     for trial in trials:
-        if trial.state.is_finished() and places.place(trial) is not None:
-            found.setdefault(str(trial.user_attrs.get(STATUS)), []).append(str(trial.user_attrs.get(REASON, "")))
+        found.setdefault(str(trial.user_attrs.get(STATUS)), []).append(str(trial.user_attrs.get(REASON, "")))
     most = sorted(found.items(), key=lambda item: -len(item[1]))
     return {status: Ended(len(reasons), reasons[0]) for status, reasons in most}

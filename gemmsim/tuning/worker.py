@@ -11,7 +11,7 @@ from gemmsim.bench.kernel_source import source_digest
 from gemmsim.hardware import load_gpu
 from gemmsim.tuning.job import MEASURED, RECORDED, Job, refuse_other
 from gemmsim.tuning.recorded import read_rows
-from gemmsim.tuning.tuner import Source, Tuner
+from gemmsim.tuning.tuner import Source, Tuner, measured
 
 #: what is said where this host has something else
 _EXPECTED = "expected the same GPU, kernels and rows as where it was begun"
@@ -50,4 +50,5 @@ def work(studies: Sequence[tuple[optuna.Study, Job]], tuner: Tuner) -> None:
     """Measure until every study has its trials, or has begun them all."""
     for study, job in studies:
         space, answers = tuner.source.ready(job)
+        tuner.watcher.begins(job, space, study.study_name, len(measured(space, study)), 0)
         tuner.search(study, job, space, answers)
