@@ -127,7 +127,7 @@ def command(
 
 def _tuned(
     source: Source, jobs: Sequence[Job], names: Sequence[str], asked: _Asked, budget_s: float | None
-) -> tuple[list[Tuned], GemmsimError | None]:
+) -> tuple[list[Tuned], BaseException | None]:
     """What came of the shapes, as far as they came, and what ended them before their time."""
     from gemmsim.cli.tuned import Screen
     from gemmsim.tuning.tuner import Tuner
@@ -139,7 +139,7 @@ def _tuned(
             found.append(tuner.tune(study, job, name))
             if found[-1].stopped:
                 break
-    except GemmsimError as error:
+    except (GemmsimError, KeyboardInterrupt) as error:
         return found, error
     return found, None
 
@@ -208,7 +208,9 @@ def _families(asked: _Asked, gpu: str | None) -> tuple[Form, list[str]]:
 
     _, dtype = family_and_dtype(None if asked.family == "all" else asked.family, asked.dtype, gpu=gpu)
     form = form_of(replace(asked.shape, dtype=dtype))
-    return form, families_of(asked.family, form)
+    names = families_of(asked.family, form)
+    families.check(names[0], gemm(1, 1, 1, form))
+    return form, names
 
 
 def _kernels(names: Sequence[str], form: Form) -> list[str]:
