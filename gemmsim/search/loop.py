@@ -19,6 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 from gemmsim.errors import GemmsimError
 from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler
 from gemmsim.search.space import Candidate, Space
+from gemmsim.search.storage import answering
 from gemmsim.search.trials import OK, REASON, STATUS
 from gemmsim.search.turns import Turns
 
@@ -80,12 +81,8 @@ def search(
     same_space(study, space)
     study.sampler = _kept(space, sampler, seed)
     told = objective if isinstance(objective, Objective) else _Called(objective)
-    try:
-        with Turns(study, space, trials, until) as turns:
-            _loop(space, told, turns, progress)
-    except optuna.exceptions.StorageInternalError as error:
-        cause = str(error.__cause__ or error).strip().partition("\n")[0]
-        raise GemmsimError(f"study {study.study_name}: its storage no longer answers: {cause}") from None
+    with answering(f"study {study.study_name}"), Turns(study, space, trials, until) as turns:
+        _loop(space, told, turns, progress)
     return study
 
 

@@ -123,7 +123,6 @@ class Beats:
             beat += 1
             for trial_id in self._trial_ids():
                 self._beat(trial_id, beat)
-        self._storage.remove_session()  # the thread's own connection, of a database
 
     def _beat(self, trial_id: int, beat: int) -> None:
         try:
