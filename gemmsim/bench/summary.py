@@ -99,7 +99,7 @@ def _compared(mine_s: FloatArray, best_s: FloatArray) -> Compared:
     from scipy.stats import quantile_test
 
     ratios = mine_s / best_s
-    found = quantile_test(ratios, q=0, p=0.5).confidence_interval(CONFIDENCE)
+    found: Any = quantile_test(ratios, q=0, p=0.5).confidence_interval(CONFIDENCE)
     low, high = float(np.nan_to_num(found.low, nan=0.0)), float(np.nan_to_num(found.high, nan=np.inf))
     ratio = float(np.median(ratios))
     return Compared(float(np.median(mine_s)), ratio, low, high, tie=low <= 1 or ratio - 1 <= TIE)

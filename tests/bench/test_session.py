@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import fake_bench
 import pytest
+from processes import child_of, gone
 
 from gemmsim.bench.lock import gpu_lock
 from gemmsim.bench.session import Session, Settings
@@ -57,29 +57,6 @@ def drained(session: Session) -> dict[int, Row]:
         assert ticket not in found
         found[ticket] = row
     return found
-
-
-def child_of(parent: int, of: str = "gemmsim.bench.worker") -> int:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        for task in Path(f"/proc/{parent}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                if of.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return int(child)
-        time.sleep(0.02)
-    raise AssertionError("no child came")
-
-
-def gone(process: int) -> bool:
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_every_ticket_comes_back_once_whatever_becomes_of_it(session: Session) -> None:
