@@ -28,6 +28,8 @@ VERBS = {
     "probe": "Measure a GPU and write its hardware file.",
     "counters": "Nsight Compute's counters of a CSV of configurations.",
     "measure": "Rows timed and checked on the GPU of this machine.",
+    "tune": "Search the best configuration of a shape by measuring, led by the model.",
+    "worker": "One more GPU or host for a study that tune has begun.",
     "rows": "The rows measured so far: list, export, import, merge.",
     "doctor": "What measuring needs, what is missing, and how to install it.",
     "study": "Run a study: question, workload, GPUs -> picks and a page.",

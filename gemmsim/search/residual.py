@@ -52,6 +52,24 @@ def corrected(space: Space, measured: Index, time_s: FloatArray, asked: Index) -
     return Corrected(np.log(space.predicted_s[asked]) + mean, deviation)
 
 
+def shared(space: Space, a: Index, b: Index, length: float) -> FloatArray:
+    """How much of their residuals configurations at a and at b share, from 0 to 1 for the same."""
+    return _blended(_tile(space, a, b), _square(space, a, b), length)
+
+
+def _tile(space: Space, a: Index, b: Index) -> FloatArray:
+    return np.asarray(space.tiles[a][:, None] == space.tiles[b][None, :], np.float64)
+
+
+def _square(space: Space, a: Index, b: Index) -> FloatArray:
+    x, y = space.features[a], space.features[b]
+    return np.asarray(np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0))
+
+
+def _blended(tile: FloatArray, square: FloatArray, length: float) -> FloatArray:
+    return np.asarray(TILE_PART * tile + (1 - TILE_PART) * np.exp(-square / (2 * length**2)))
+
+
 class _Parts:
     """Parts of the kernel between configurations at a and at b, before they are scaled."""
 
@@ -59,9 +77,7 @@ class _Parts:
         log_a, log_b = np.log(space.predicted_s[a]), np.log(space.predicted_s[b])
         self.above = log_a - log_b.mean()
         self.slope = np.outer(self.above, log_b - log_b.mean())
-        self.tile = (space.tiles[a][:, None] == space.tiles[b][None, :]).astype(np.float64)
-        x, y = space.features[a], space.features[b]
-        self.square = np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0)
+        self.tile, self.square = _tile(space, a, b), _square(space, a, b)
 
 
 class _Fitted:
@@ -76,9 +92,8 @@ class _Fitted:
         self.likelihood = likelihood + SLOPES[slope]
 
     def _kernel(self, parts: _Parts) -> FloatArray:
-        near = np.exp(-parts.square / (2 * self._length**2))
-        shared = TILE_PART * parts.tile + (1 - TILE_PART) * near
-        return np.asarray(OFFSET**2 + self._slope**2 * parts.slope + self._scale**2 * shared)
+        blended = _blended(parts.tile, parts.square, self._length)
+        return np.asarray(OFFSET**2 + self._slope**2 * parts.slope + self._scale**2 * blended)
 
     def at(self, cross: _Parts) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the residual at the configurations that `cross` relates to the measured."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray
+from gemmsim.search.learnt import Learnt
 from gemmsim.search.residual import Corrected, corrected
 from gemmsim.search.space import Index, Mask, Space
 from gemmsim.search.trials import Trials, distributions
@@ -80,12 +82,17 @@ class ModelGuidedSampler(BaseSampler):
     The model's times are corrected by what was measured (gemmsim.search.residual), and of the free configurations the
     one with the largest expected improvement on the best is proposed. Where the model's residuals are large so are the
     deviations, and what is uncertain is tried sooner; a model whose order is wrong loses its say. shortlist: how many
-    configurations to measure before the first correction. The same seed and the same trials give the same proposals.
+    configurations to measure before the first correction. learnt: what searches of other shapes said; it corrects the
+    model's times beforehand. The same seed and the same trials give the same proposals.
     """
 
-    def __init__(self, space: Space, *, shortlist: int = 4, seed: int | None = None) -> None:
+    def __init__(
+        self, space: Space, *, shortlist: int = 4, seed: int | None = None, learnt: Learnt | None = None
+    ) -> None:
         if shortlist < 1:
             raise GemmsimError(f"shortlist = {shortlist}: expected a whole number >= 1")
+        if learnt is not None:
+            space = replace(space, predicted_s=space.predicted_s * np.exp(learnt.correction(space)))
         self._space, self._seed, self._trials = space, _seed(seed), Trials(space)
         self._first = space.shortlist(shortlist)
         self._liked = np.argsort(space.predicted_s, kind="stable")

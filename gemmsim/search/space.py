@@ -62,6 +62,14 @@ class Space:
         return len(self.predicted_s)
 
     @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """m, n and k. Raises GemmsimError where the identity does not say."""
+        sizes = [int(text) for text in self.identity.get("problem", "").split(" x ") if text.isdecimal()]
+        if len(sizes) != 3:
+            raise GemmsimError(f"problem of a space is {self.identity.get('problem')!r}: expected m x n x k")
+        return sizes[0], sizes[1], sizes[2]
+
+    @cached_property
     def _columns(self) -> dict[str, IntArray]:
         """Every parameter of every family, _ABSENT where a family lacks it."""
         names = dict.fromkeys(name for part in self.parts for name in part.values)
@@ -204,8 +212,12 @@ def space_of(
             predicted.append(every.time_s[good])
     if not parts:
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}")
-    identity = {"gpu": chip.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
-    return Space(parts, np.concatenate(predicted), identity)
+    return Space(parts, np.concatenate(predicted), identity_of(m, n, k, chip, form, l2))
+
+
+def identity_of(m: int, n: int, k: int, gpu: Gpu, form: Form, l2: str) -> dict[str, str]:
+    """What configurations are for, in words that differ where it does."""
+    return {"gpu": gpu.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
 
 
 def _spelled(form: Form) -> str:

@@ -22,6 +22,7 @@ from gemmsim.search.residual import Corrected
 from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler, _improvement
 from gemmsim.search.space import Candidate, Space, space_of
 from gemmsim.search.trials import INTERRUPTED, STATUS, distributions
+from gemmsim.search.workers import WORKER, Worker
 
 Make = Callable[[Space, int], BaseSampler]
 SAMPLERS: dict[str, Make] = {
@@ -60,7 +61,9 @@ def test_no_configuration_twice_and_every_one_is_of_the_space(make: Make) -> Non
     for trial in study.trials:
         place = space.place(trial.params)
         assert place is not None
-        assert trial.user_attrs == {STATUS: "ok", PREDICTED: space.predicted_s[place]}
+        assert trial.user_attrs == {
+            STATUS: "ok", PREDICTED: space.predicted_s[place], WORKER: str(Worker.this())
+        }  # fmt: skip
         assert trial.value == replay(space).time_s[place]
 
 
