@@ -43,7 +43,7 @@ def command(
     from gemmsim.tuning.tuner import Tuner
     from gemmsim.tuning.worker import refuse_others, work
 
-    found = joined(open_storage(storage), study)
+    found = joined(open_storage(storage, create=False), study)
     code, screen = 0, Screen(len(found))
     with _source(found[0][1], Bench(gpu, device, again, jobs)) as source:
         refuse_others(found, source)

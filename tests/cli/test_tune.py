@@ -270,7 +270,7 @@ def test_a_fleet_of_shapes_is_a_study_each(tune_folder: Path, capsys: pytest.Cap
         ((*SQUARE, "--rows", SIMT, "--dtype", "bf16"), f"{SIMT}: column dtype holds fp32, and --dtype says bf16"),
         ((*SQUARE, "--rows", "none.csv"), "none.csv: cannot be read: No such file or directory"),
         ((*SMALL, "--shapes", "x.csv"), "M N K and --shapes x.csv are given: expected one of them"),
-        ((1, 2, 3, "--family", "simt", "--batch-size", 2), "a batch of problems is not measured: expected batch 1"),
+        ((1, 2, 3, "--family", "triton", "--batch-size", 2), "a batch of problems is not measured: expected batch 1"),
         ((*SMALL, "--epilogue", "bias"),
          "family register_tile has no kernel with bias: it does the plain product alone"),
         ((*SMALL, "--gpu", "a100_sxm_80gb"),
