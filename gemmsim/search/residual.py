@@ -24,8 +24,8 @@ SLOPES = {0.1: 0.0, 1.0: -4.0}
 SCALES = (0.05, 0.15, 0.5)
 #: distances tried over which parameters matter alike, where 1 is from the least value of a parameter to its largest
 LENGTHS = (0.3, 1.0)
-#: part of the shared residual that belongs to the tile, the rest to near parameters
-TILE_PART = 0.4
+#: part of a residual that is the configuration's own, that belongs to its tile, and that near parameters share
+OWN_PART, TILE_PART, NEAR_PART = 1 / 3, 1 / 3, 1 / 3
 #: a time measured again differs by this much (NOISE_FLOOR's order)
 NOISE = 0.005
 #: so many measured configurations at most, the fastest, are regressed on: cost grows with the cube
@@ -52,22 +52,17 @@ def corrected(space: Space, measured: Index, time_s: FloatArray, asked: Index) -
     return Corrected(np.log(space.predicted_s[asked]) + mean, deviation)
 
 
-def shared(space: Space, a: Index, b: Index, length: float) -> FloatArray:
+class Alike:
     """How much of their residuals configurations at a and at b share, from 0 to 1 for the same."""
-    return _blended(_tile(space, a, b), _square(space, a, b), length)
 
+    def __init__(self, space: Space, a: Index, b: Index) -> None:
+        self._own = OWN_PART * (a[:, None] == b[None, :]) + TILE_PART * (space.tiles[a][:, None] == space.tiles[b])
+        x, y = space.features[a], space.features[b]
+        self._square = np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0)
 
-def _tile(space: Space, a: Index, b: Index) -> FloatArray:
-    return np.asarray(space.tiles[a][:, None] == space.tiles[b][None, :], np.float64)
-
-
-def _square(space: Space, a: Index, b: Index) -> FloatArray:
-    x, y = space.features[a], space.features[b]
-    return np.asarray(np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0))
-
-
-def _blended(tile: FloatArray, square: FloatArray, length: float) -> FloatArray:
-    return np.asarray(TILE_PART * tile + (1 - TILE_PART) * np.exp(-square / (2 * length**2)))
+    def at(self, length: float) -> FloatArray:
+        """A row a configuration at a, a column one at b; length: how far near reaches."""
+        return np.asarray(self._own + NEAR_PART * np.exp(-self._square / (2 * length**2)))
 
 
 class _Parts:
@@ -77,7 +72,7 @@ class _Parts:
         log_a, log_b = np.log(space.predicted_s[a]), np.log(space.predicted_s[b])
         self.above = log_a - log_b.mean()
         self.slope = np.outer(self.above, log_b - log_b.mean())
-        self.tile, self.square = _tile(space, a, b), _square(space, a, b)
+        self.alike = Alike(space, a, b)
 
 
 class _Fitted:
@@ -92,8 +87,8 @@ class _Fitted:
         self.likelihood = likelihood + SLOPES[slope]
 
     def _kernel(self, parts: _Parts) -> FloatArray:
-        blended = _blended(parts.tile, parts.square, self._length)
-        return np.asarray(OFFSET**2 + self._slope**2 * parts.slope + self._scale**2 * blended)
+        shared = self._scale**2 * parts.alike.at(self._length)
+        return np.asarray(OFFSET**2 + self._slope**2 * parts.slope + shared)
 
     def at(self, cross: _Parts) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the residual at the configurations that `cross` relates to the measured."""
