@@ -10,7 +10,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from gemmsim.hardware import Gpu
-from gemmsim.search.learnt import Learnt, learnt
+from gemmsim.search.learnt import NOTHING, Learnt, learnt
 from gemmsim.search.loop import Call, Objective, search
 from gemmsim.search.replay import Replay
 from gemmsim.search.sampler import ModelGuidedSampler
@@ -77,7 +77,7 @@ class Tuner:
     source: Source
     budget_s: float | None = None
     watcher: Watcher = field(default_factory=Watcher)
-    learnt: Learnt = field(default_factory=Learnt)
+    learnt: Learnt = NOTHING
 
     def tune(self, study: optuna.Study, job: Job, name: str = "") -> Tuned:
         """Search a shape, and time what came of it in turn. KeyboardInterrupt ends it early, with what there is."""
@@ -117,8 +117,7 @@ class Tuner:
                    progress=lambda trial: self.watcher.trial(job, trial))  # fmt: skip
         finally:
             self.watcher.over()
-        said = learnt([(space, study.get_trials(deepcopy=False))]).said
-        self.learnt = Learnt((*self.learnt.said, *said))
+        self.learnt += learnt([(space, study.get_trials(deepcopy=False))])
 
     def _finals(self, study: optuna.Study, job: Job, space: Space) -> list[Entry] | None:
         """The fastest in turn; None where there is no bench, or nothing ran."""

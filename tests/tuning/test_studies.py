@@ -40,9 +40,7 @@ def test_a_fleet_is_joined_in_the_order_in_which_it_was_begun(storage: optuna.st
 
 def test_one_that_differs_stops_all_before_any_is_made(storage: optuna.storages.BaseStorage) -> None:
     begun([replace(FLEET[2], number=0), replace(JOB, m=7, number=1)], storage, "s")
-    with pytest.raises(
-        GemmsimError, match=r"^study s/512x256x256 is for l2 warm, not cold_clean: expected a new study"
-    ):
+    with pytest.raises(GemmsimError, match=r"^study s/512x256x256 is for l2 warm, not cold_clean: expected "):
         begun([replace(job, l2="cold_clean") for job in FLEET], storage, "s")
     assert len(storage.get_all_studies()) == 2
 
@@ -50,11 +48,15 @@ def test_one_that_differs_stops_all_before_any_is_made(storage: optuna.storages.
 def test_a_study_that_is_another_programs_is_left_alone(storage: optuna.storages.BaseStorage) -> None:
     study = optuna.create_study(storage=storage, study_name="s")
     study.add_trial(optuna.trial.create_trial(value=1.0))
-    with pytest.raises(GemmsimError, match="^study s is none of gemmsim tune's: expected a new study by another name$"):
+    with pytest.raises(
+        GemmsimError, match=r"^study s is none of gemmsim tune's: expected a new study by another name$"
+    ):
         begun([JOB], storage, "s")
     assert study.user_attrs == {}
 
 
 def test_nothing_to_join_is_said(storage: optuna.storages.BaseStorage) -> None:
-    with pytest.raises(GemmsimError, match="^no study s in the storage: expected one that gemmsim tune --study s has "):
+    with pytest.raises(
+        GemmsimError, match=r"^no study s in the storage: expected one that gemmsim tune --study s has "
+    ):
         joined(storage, "s")
