@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gemmsim.cli.held import CAMPAIGN
 from gemmsim.cli.tables import Column, emit, emit_record, human, send
-from gemmsim.tuning.job import RECORDED, Job
+from gemmsim.store import default_path
+from gemmsim.tuning.job import MEASURED, RECORDED, Job
 from gemmsim.tuning.result import DEFAULT, FIRST_PICK, LIBRARY, Entry, Tuned
 from gemmsim.tuning.tuner import Watcher
 
@@ -48,9 +50,11 @@ class Screen(Watcher):
         which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
         named = f"{name}: " if name else ""
         trials = f"{job.trials} trials" if job.trials < len(space) else "all"
-        click.echo(f"{which}{named}{problem(job)}: {trials} of {_configurations(job, len(space))}, "
-                   f"{_listed(job.families)}{f'; {done} are done' if done else ''}"
-            f"{f'; {stored} are in the store' if stored else ''}", err=True)  # fmt: skip
+        known = [f"{done} are done"] if done else []
+        known += [f"{stored} are in the store"] if stored else []
+        kind = _KINDS.get(job.objective, "configurations")
+        click.echo(f"{which}{named}{problem(job)}: {trials} of {len(space)} {kind} ({', '.join(job.families)})"
+                   f"{''.join(f'; {text}' for text in known)}", err=True)  # fmt: skip
         if sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,
@@ -94,8 +98,7 @@ class Screen(Watcher):
         return f"{self.own.total()} trials by this worker{f': {ended}' if ended else ''}"
 
 
-def _configurations(job: Job, count: int) -> str:
-    return f"{count} {'recorded configurations' if job.objective == RECORDED else 'configurations that can launch'}"
+_KINDS = {RECORDED: "recorded configurations"}
 
 
 def _last(trial: FrozenTrial, best: float) -> str:
@@ -118,7 +121,8 @@ def lines(tuned: Tuned) -> Iterator[str]:
     """What a person reads of one shape."""
     job = tuned.job
     yield f"{problem(job)}, L2 {job.l2}, {_listed(job.families)}"
-    yield f"{tuned.count} trials of {_configurations(job, tuned.configurations)}: {_ended(tuned)}; {tuned.wall_s:.1f} s"
+    kind = _KINDS.get(job.objective, "configurations that can launch")
+    yield f"{tuned.count} trials of {tuned.configurations} {kind}: {_ended(tuned)}; {tuned.wall_s:.1f} s"
     best = tuned.best
     if best is None:
         yield from _failures(tuned)
@@ -181,6 +185,10 @@ def _notes(tuned: Tuned) -> Iterator[str]:
     for entry in tuned.entries:
         if entry.time_s is None:
             yield f"not compared: {_named(entry)}: {entry.status}{f', {entry.reason}' if entry.reason else ''}"
+        elif entry.unstable:
+            yield f"unstable: {_named(entry)}: {entry.unstable}"
+    if tuned.job.objective == MEASURED:
+        yield f"rows: {default_path()}, campaign {CAMPAIGN}; gemmsim best answers from them"
 
 
 _NOT_IN_TURN = {

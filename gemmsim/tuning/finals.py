@@ -108,7 +108,8 @@ def _beside(samples: Mapping[str, Sequence[float]], name: str, best: str) -> Com
 def _timed(entry: Entry, row: Row, found: Compared | None) -> Entry:
     if found is None:
         return replace(entry, status=str(row["status"]), reason=str(row.get("reason") or ""))
-    return replace(entry, time_s=found.time_s, over=found.ratio, low=found.low, high=found.high, tied=found.tie)
+    return replace(entry, time_s=found.time_s, over=found.ratio, low=found.low, high=found.high, tied=found.tie,
+                   unstable=str(row.get("unstable") or ""))  # fmt: skip
 
 
 def _ordered(entries: Sequence[Entry]) -> list[Entry]:

@@ -41,7 +41,7 @@ def test_recorded_rows_answer_in_place_of_a_gpu(capsys: pytest.CaptureFixture[st
     code, out, err = run(capsys, *SQUARE, "--rows", SIMT, "--trials", 10)
     lines = out.splitlines()
     assert code == 0
-    assert err == "4096 x 4096 x 4096 fp32 on h200_sxm: 10 trials of 229 recorded configurations, simt\n"
+    assert err == "4096 x 4096 x 4096 fp32 on h200_sxm: 10 trials of 229 recorded configurations (simt)\n"
     assert lines[0] == "4096 x 4096 x 4096 fp32 on h200_sxm, L2 cold_clean, simt"
     assert re.fullmatch(r"10 trials of 229 recorded configurations: 10 ok; \d+\.\d s", lines[1])
     assert re.match(r"  \d+x\d+x\d+_\w+ +2\.\d{3} ms  100\.0% +\d+\.\d +2\.\d{3} ms", lines[3])
@@ -83,7 +83,7 @@ def test_finalists_are_timed_in_turn_with_cublas(tune_folder: Path, capsys: pyte
     code, out, err = run(capsys, *SMALL, "--trials", 12)
     assert code == 0
     assert err.splitlines() == [
-        "256 x 256 x 256 fp32 on h200_sxm: 12 trials of 1273 configurations that can launch, register_tile",
+        "256 x 256 x 256 fp32 on h200_sxm: 12 trials of 1273 configurations (register_tile)",
         "finalists are timed in turn",
     ]
     assert re.search(r"^  cuBLAS +\d+\.\d\d us +\d+\.\d% ", out, re.M)
@@ -228,7 +228,7 @@ def test_a_study_is_kept_carried_on_and_not_taken_for_another(
     code, out, err = run(capsys, *SMALL, "--trials", 9, *kept)
     assert code == 0
     assert err.splitlines()[0] == "study s is carried on"
-    assert err.splitlines()[1].endswith(": 9 trials of 1273 configurations that can launch, register_tile; 6 are done")
+    assert err.splitlines()[1].endswith(": 9 trials of 1273 configurations (register_tile); 6 are done")
     assert "9 trials of 1273 configurations that can launch: 9 ok" in out
     code, out, err = run(capsys, 512, *SMALL[1:], *kept)
     assert (code, out) == (2, "")
