@@ -83,8 +83,9 @@ def _complete(table: Table, i: int, row: Row, campaign: str) -> Row:
     row["status"] = row.get("status") or "ok"
     if row["status"] not in (*STATUSES, PENDING):
         raise GemmsimError(f"{table.place(i, 'status')} is {row['status']!r}: expected one of {', '.join(STATUSES)}")
-    if row["status"] == "ok" and row.get("time_s") is None:
-        raise GemmsimError(f"{table.place(i, 'time_s')} is empty: expected a time, or a status other than ok")
+    if row["status"] == "ok" and not row.get("time_s"):
+        found = "empty" if row.get("time_s") is None else "0"
+        raise GemmsimError(f"{table.place(i, 'time_s')} is {found}: expected a time, or a status other than ok")
     usual = {"layout": "NN", "batch": 1, "beta": 0, "epilogue": "", "timing": "event", "against": "",
              "dtype_b": row["dtype"], "dtype_c": RESULT_DTYPE[row["dtype"]], "kernel_hash": ""}  # fmt: skip
     for name, value in usual.items():

@@ -101,3 +101,11 @@ def test_a_disturbed_median_gives_way_to_the_minimum(tmp_path: Path) -> None:
     )  # fmt: skip
     rows, _ = read_rows(read_csv(str(path)), "c")
     assert [row["time_s"] for row in rows] == [4e-6, 7e-6, 9e-6]
+
+
+@pytest.mark.parametrize(("time_s", "found"), [("0", "0"), ("", "empty"), ("nan", "empty")])
+def test_a_row_that_ran_took_time(tmp_path: Path, time_s: str, found: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"gpu,family,dtype,l2,m,n,k,time_s\nh200_sxm,cublas,bf16,warm,64,64,64,{time_s}\n")
+    with pytest.raises(GemmsimError, match=f"column time_s is {found}: expected a time, or a status other than ok"):
+        read_rows(read_csv(str(path)), "c")

@@ -282,12 +282,12 @@ def _library(found: Evidence, asked: Wanted, shape: Shape, row: Row) -> Library 
 
 
 def _apart_s(a: Row, b: Row) -> float:
-    """Seconds between two measurements; infinite where a row does not say when."""
-    when = [row.get("measured_at") for row in (a, b)]
-    if not all(when):
+    """Seconds between two measurements; infinite where a row does not say when, as gemmsim says it."""
+    try:
+        first, second = (datetime.fromisoformat(str(row.get("measured_at"))) for row in (a, b))
+        return abs((first - second).total_seconds())
+    except (ValueError, TypeError):  # no date; one with a time zone and one without
         return inf
-    first, second = (datetime.fromisoformat(str(text)) for text in when)
-    return abs((first - second).total_seconds())
 
 
 def _condition(asked: Wanted, l2: str, row: Row) -> list[str]:

@@ -240,3 +240,10 @@ def test_statuses_of_other_programs_are_no_times(tmp_path: Path) -> None:
     file.write_text("\n".join(lines) + "\n")
     found = best(64, 64, 64, rows=file)
     assert (found.config["bm"], found.config["num_warps"], found.standing.statuses) == (128, 8, {"ok": 1})
+
+
+def test_a_date_that_is_none(path: Path) -> None:
+    library = row("a", 3e-4, family="cublas", config={}, measured_at="yesterday")
+    found = best(*SIZE, store=fill(path, row("a", 2e-4), library)).library
+    assert found is not None
+    assert found.how == "timed by itself"
