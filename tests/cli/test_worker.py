@@ -69,11 +69,11 @@ def test_two_workers_and_the_tuning_share_a_study_of_recorded_rows(journal: str)
 def test_workers_with_a_gpu_each_measure_different_configurations(journal: str, tune_folder: Path) -> None:
     problem = ("256", "256", "256", "--dtype", "fp32", "--family", "register_tile")
     kept = ("--study", "s", "--storage", journal)
-    tune = start("tune", *problem, "--trials", 40, *kept, FAKE_S="0.05", FAKE_UUID=f"GPU-a-{os.getpid()}")
+    tune = start("tune", *problem, "--trials", 40, *kept, FAKE_S="0.3", FAKE_UUID=f"GPU-a-{os.getpid()}")
     while len(Store().keys("tune")) < 2:
         assert tune.poll() is None, tune.communicate()
         time.sleep(0.02)
-    worker = start("worker", *kept, FAKE_S="0.05", FAKE_UUID=f"GPU-b-{os.getpid()}")
+    worker = start("worker", *kept, FAKE_S="0.02", FAKE_UUID=f"GPU-b-{os.getpid()}")
     (out, err), report = worker.communicate(), tune.communicate()[0]
     assert (worker.returncode, tune.returncode) == (0, 0), (out, err)
     (own,) = re.findall(r"^(\d+) trials by this worker: \d+ ok$", out, re.M)
