@@ -117,6 +117,8 @@ def command(
     from gemmsim.cli.tuned import show
 
     with _source(asked) as (source, what):
+        if source.rows is not None:
+            source.rows.refuse_missing(shapes)
         every = [replace(what, m=m, n=n, k=k, trials=trials, seed=seed, number=i) for i, (m, n, k) in enumerate(shapes)]
         found, error = _tuned(source, every, list(shapes.values()), asked, budget_s)
     if found:

@@ -177,7 +177,7 @@ def _notes(tuned: Tuned) -> Iterator[str]:
         yield f"= a tie: timed in turn, {len(tuned.ties) + 1} configurations cannot be told apart"
     if not tuned.in_turn:
         yield _not_in_turn(tuned)
-    if tuned.regret is not None:
+    if tuned.regret is not None and tuned.job.objective == RECORDED:
         yield f"regret: {_percent(tuned.regret)}, the fastest recorded takes {human(tuned.least_s, 's')}"
     left = min(tuned.job.trials, tuned.configurations) - tuned.count
     if left > 0:

@@ -14,7 +14,7 @@ from gemmsim.search.learnt import NOTHING, Learnt, learnt
 from gemmsim.search.loop import Call, Objective, search
 from gemmsim.search.replay import Replay
 from gemmsim.search.sampler import ModelGuidedSampler
-from gemmsim.search.space import Candidate, Space, space_of
+from gemmsim.search.space import Space, space_of
 from gemmsim.search.trials import REASON, STATUS, Trials
 from gemmsim.tuning import finals
 from gemmsim.tuning.job import MEASURED, RECORDED, Job
@@ -48,7 +48,7 @@ class Source:
         if job.objective == MEASURED:
             assert self.bench is not None
             return space, Measured(self.bench, job, self.compilers)
-        return space, lambda candidate: _predicted(space, candidate)
+        return space, Replay(job.shape, space, space.predicted_s)
 
 
 class Watcher:
@@ -92,10 +92,11 @@ class Tuner:
         except KeyboardInterrupt:
             stopped = True
         trials = measured(space, study)
-        least_s = float(answers.time_s.min()) if isinstance(answers, Replay) else None
+        known_s = answers.time_s if isinstance(answers, Replay) else None
         tuned = Tuned(
             job, name, len(space), ended(trials), time.monotonic() - began,
-            finals.of_trials(space, trials) if entries is None else entries, entries is not None, stopped, least_s,
+            entries or finals.of_trials(space, trials, known_s), in_turn=entries is not None, stopped=stopped,
+            least_s=None if known_s is None else float(known_s.min()),
         )  # fmt: skip
         self.watcher.ends(tuned)
         return tuned
@@ -128,12 +129,6 @@ class Tuner:
             return None
         self.watcher.finals()
         return finals.in_turn(self.source.bench, job, space, trials)
-
-
-def _predicted(space: Space, candidate: Candidate) -> float:
-    place = space.place_of(candidate)
-    assert place is not None
-    return float(space.predicted_s[place])
 
 
 def measured(space: Space, study: optuna.Study) -> list[FrozenTrial]:
