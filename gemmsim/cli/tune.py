@@ -100,10 +100,10 @@ def command(
 ) -> int:  # fmt: skip
     """Measure the configurations that the model likes, correct it by what they take, and time the fastest in turn.
 
-    The first trials are the model's shortlist and the kernel's default; every further one is what the corrected model
-    promises most of. Then the fastest few, the default, the model's first pick and cuBLAS are timed in turn. Rows go to
-    the store as they come: stopped at any moment, the same command goes on. --out x.csv or x.json says the format,
-    too. Exit code 1 if no configuration ran.
+    The first trials are the model's shortlist; every further one is what the corrected model promises most of. Then the
+    fastest few, the default, the model's first pick and cuBLAS are timed in turn. Rows go to the store as they come:
+    stopped at any moment, the same command goes on. --out x.csv or x.json says the format, too. Exit code 1 if no
+    configuration ran.
     """
     from gemmsim.tuning import check_optuna
 

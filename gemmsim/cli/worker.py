@@ -41,14 +41,14 @@ def command(
     from gemmsim.search.storage import open_storage
     from gemmsim.tuning.studies import joined
     from gemmsim.tuning.tuner import Tuner
-    from gemmsim.tuning.worker import refuse_others, work
+    from gemmsim.tuning.worker import work
 
-    found = joined(open_storage(storage, create=False), study)
+    opened = open_storage(storage, create=False)
+    found = joined(opened, study)
     code, screen = 0, Screen(len(found))
     with _source(found[0][1], Bench(gpu, device, again, jobs)) as source:
-        refuse_others(found, source)
         try:
-            work(found, Tuner(source, watcher=screen))
+            work(opened, study, Tuner(source, watcher=screen))
         except KeyboardInterrupt:
             code = 130
     click.echo(screen.worked())
