@@ -48,13 +48,7 @@ class Screen(Watcher):
         """The plan of a shape in one line, then its bar."""
         self._done, self._best, self._last = done, math.inf, ""
         which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
-        named = f"{name}: " if name else ""
-        trials = f"{job.trials} trials" if job.trials < len(space) else "all"
-        known = [f"{done} are done"] if done else []
-        known += [f"{stored} are in the store"] if stored else []
-        kind = _KINDS.get(job.objective, "configurations")
-        click.echo(f"{which}{named}{problem(job)}: {trials} of {len(space)} {kind} ({', '.join(job.families)})"
-                   f"{''.join(f'; {text}' for text in known)}", err=True)  # fmt: skip
+        click.echo(f"{which}{f'{name}: ' if name else ''}{_plan(job, space, done, stored)}", err=True)
         if sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,
@@ -99,6 +93,13 @@ class Screen(Watcher):
 
 
 _KINDS = {RECORDED: "recorded configurations"}
+
+
+def _plan(job: Job, space: Space, done: int, stored: int) -> str:
+    trials = f"{job.trials} trials" if job.trials < len(space) else "all"
+    kind = _KINDS.get(job.objective, "configurations")
+    known = [f"; {count} are {where}" for count, where in ((done, "done"), (stored, "in the store")) if count]
+    return f"{problem(job)}: {trials} of {len(space)} {kind} ({', '.join(job.families)}){''.join(known)}"
 
 
 def _last(trial: FrozenTrial, best: float) -> str:
