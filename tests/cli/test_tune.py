@@ -285,6 +285,18 @@ def test_bad_input(
     assert run(capsys, *arguments) == (2, "", f"gemmsim: {sentence}\n")
 
 
+def test_a_storage_that_cannot_be_reached_is_said_before_the_gpu_is_asked(
+    tune_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_FATAL", "no GPU is here")
+    url = "postgresql+psycopg://nobody:secret@127.0.0.1:1/none"
+    code, out, err = run(capsys, *SMALL, "--study", "s", "--storage", url)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("gemmsim: storage postgresql")
+    assert "secret" not in err
+    assert list(tune_folder.iterdir()) == []
+
+
 def test_an_empty_file_of_shapes_is_refused(tune_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shapes = tune_folder / "shapes.csv"
     shapes.write_text("m,n,k\n")
