@@ -51,10 +51,7 @@ def journal(tune_folder: Path) -> str:
 
 def test_two_workers_and_the_tuning_share_a_study_of_recorded_rows(journal: str) -> None:
     tune = start("tune", *SHAPE, "--rows", SIMT, "--trials", 60, "--study", "s", "--storage", journal)
-    while not Path(journal).exists() or not Path(journal).read_bytes().count(b"gemmsim_tune"):
-        assert tune.poll() is None, tune.communicate()
-        time.sleep(0.01)
-    workers = [start("worker", "--study", "s", "--storage", journal) for _ in range(2)]
+    workers = [start("worker", "--study", "s", "--storage", journal, "--wait-s", 60) for _ in range(2)]
     said = [process.communicate() for process in (tune, *workers)]
     assert [process.returncode for process in (tune, *workers)] == [0, 0, 0], said
     found = trials(journal, "s")
@@ -172,6 +169,7 @@ def test_changed_rows_are_refused(journal: str, tune_folder: Path, capsys: pytes
 
 
 def test_bad_input(journal: str, tune_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "worker", "--study", "s", "--storage", journal, "--wait-s", -1)[0] == 2
     missing = "is missing: expected a study's name and where it is kept\n"
     assert run(capsys, "worker") == (2, "", f"gemmsim: --study {missing}")
     assert run(capsys, "worker", "--study", "s") == (2, "", f"gemmsim: --storage {missing}")

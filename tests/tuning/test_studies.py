@@ -38,6 +38,14 @@ def test_a_fleet_is_joined_in_the_order_in_which_it_was_begun(storage: optuna.st
     assert (there, job_of(again[1]).trials) == (3, 99)
 
 
+def test_a_study_of_a_fleet_that_is_being_made_is_joined_later(storage: optuna.storages.BaseStorage) -> None:
+    begun(FLEET[:2], storage, "s")
+    optuna.create_study(storage=storage, study_name="s/512x256x256")
+    assert [job for _, job in joined(storage, "s")] == FLEET[:2]
+    begun(FLEET, storage, "s")
+    assert [job for _, job in joined(storage, "s")] == FLEET
+
+
 def test_one_that_differs_stops_all_before_any_is_made(storage: optuna.storages.BaseStorage) -> None:
     begun([replace(FLEET[2], number=0), replace(JOB, m=7, number=1)], storage, "s")
     with pytest.raises(GemmsimError, match=r"^study s/512x256x256 is for l2 warm, not cold_clean: expected "):
