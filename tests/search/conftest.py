@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,3 +27,12 @@ def _server() -> Iterator[str]:
 def server(_server: str, request: pytest.FixtureRequest) -> str:
     """URL of an empty database of a real server."""
     return postgres.database(_server, request.node.name)
+
+
+@pytest.fixture
+def let_go() -> Iterator[None]:
+    """Connections that a refused storage leaves to the garbage collector go before the next test, without a word."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

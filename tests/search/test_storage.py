@@ -26,6 +26,8 @@ from gemmsim.search.storage import held, open_storage, studies
 from gemmsim.search.trials import PLACE
 from gemmsim.search.workers import Worker
 
+pytestmark = [pytest.mark.usefixtures("let_go"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
 
 def refused(url: str, *, create: bool = True) -> str:
     with pytest.raises(GemmsimError) as error:

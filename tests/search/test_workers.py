@@ -27,6 +27,7 @@ from gemmsim.search.trials import INTERRUPTED, PLACE, REASON, STATUS, UNFINISHED
 from gemmsim.search.turns import CRASH, RETRIES
 from gemmsim.search.workers import BEAT, GRACE_S, WORKER, Beats, Watch, Worker
 
+pytestmark = [pytest.mark.usefixtures("let_go"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 HAMMER = Path(__file__).parent / "hammer.py"
 
 
