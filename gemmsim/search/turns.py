@@ -16,6 +16,7 @@ create a trial with attributes, and one that a killed worker has left without a 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
@@ -143,8 +144,11 @@ class Turns:
                 self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         return self._places.of(self._study) if dead else trials
 
-    def _choosing(self, trials: Sequence[FrozenTrial]) -> int:
-        return sum(self._places.place(trial) is None for trial in self._in(trials, TrialState.RUNNING))
+    def _choosing(self, trials: Sequence[FrozenTrial], before: float = math.inf) -> int:
+        """How many have not chosen, of those with lower numbers; what other programs measure is their affair."""
+        running = [trial for trial in self._in(trials, TrialState.RUNNING) if trial.number < before]
+        own = [trial for trial in running if WORKER in trial.user_attrs or not trial.params]
+        return sum(self._places.place(trial) is None for trial in own)
 
     def _room(self, trials: Sequence[FrozenTrial]) -> bool:
         """Whether one more is to be begun: those that are choosing count."""
@@ -169,7 +173,8 @@ class Turns:
         """A new trial, the worker's name in it from the start."""
         template = create_trial(state=TrialState.RUNNING, user_attrs=self._born)
         trial_id = self._storage.create_new_trial(self._study._study_id, template)
-        number = self._storage.get_trial_number_from_id(trial_id)
+        trials = self._places.of(self._study)  # the storage's own answer for one trial takes a database as long
+        number = next(trial.number for trial in reversed(trials) if trial._trial_id == trial_id)
         self.under_way[number] = trial_id
         return number
 
@@ -189,8 +194,7 @@ class Turns:
         while True:
             start = time.monotonic()
             trials = self._look()
-            before = [trial for trial in self._in(trials, TrialState.RUNNING) if trial.number < number]
-            choosing = sum(self._places.place(trial) is None for trial in before)
+            choosing = self._choosing(trials, number)
             if not choosing:
                 return trials
             now = time.monotonic()

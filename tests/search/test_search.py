@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,11 @@ import optuna
 import pytest
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
+from spaces import replay, small, whole
 
 from gemmsim import families
 from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
-from gemmsim.problem import FloatArray
 from gemmsim.search.loop import NO_TIME, PREDICTED, search
 from gemmsim.search.replay import Replay
 from gemmsim.search.residual import Corrected, corrected
@@ -31,22 +30,6 @@ SAMPLERS: dict[str, Make] = {
     "random": lambda space, seed: RandomSampler(seed=seed),
 }
 every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
-
-
-@lru_cache
-def whole() -> Space:
-    return space_of(512, 1024, 2048, gpu="h200_sxm", family="triton", dtype="bf16")
-
-
-def small(count: int = 24) -> Space:
-    space = whole()
-    some = np.linspace(0, len(space) - 1, count).astype(np.intp)
-    return Space([space.parts[0].take(some)], space.predicted_s[some], space.identity)
-
-
-def replay(space: Space, time_s: FloatArray | None = None) -> Replay:
-    noise = np.exp(0.1 * np.random.default_rng(1).normal(size=len(space)))
-    return Replay((512, 1024, 2048), space, space.predicted_s * noise if time_s is None else time_s)
 
 
 def proposed(study: optuna.Study) -> list[tuple[int, ...]]:
