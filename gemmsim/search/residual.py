@@ -71,8 +71,9 @@ class Alike:
 
 def levels(space: Space, a: Index, b: Index) -> FloatArray:
     """Variance that configurations at a and at b share by their family; none where there is one family only."""
-    same = space.part[a][:, None] == space.part[b][None, :]
-    return np.asarray(FAMILY**2 * (same & (len(space.parts) > 1)))
+    if len(space.parts) == 1:
+        return np.zeros((1, 1))
+    return np.asarray(FAMILY**2 * (space.part[a][:, None] == space.part[b][None, :]))
 
 
 class _Parts:
@@ -91,11 +92,10 @@ class _Fitted:
 
     def __init__(self, inner: _Parts, residual: FloatArray, slope: float, scale: float, length: float) -> None:
         self._slope, self._scale, self._length = slope, scale, length
-        kernel = self._kernel(inner) + NOISE**2 * np.eye(len(residual))
-        self._inverse = np.linalg.inv(kernel)
-        self._weights = self._inverse @ residual
-        likelihood = float(-residual @ self._weights - np.linalg.slogdet(kernel)[1]) / 2
-        self.likelihood = likelihood + SLOPES[slope]
+        self._residual, self._inner = residual, self._kernel(inner) + NOISE**2 * np.eye(len(residual))
+        lower = np.linalg.cholesky(self._inner)
+        half = np.linalg.solve(lower, residual)
+        self.likelihood = float(-half @ half / 2 - np.log(np.diag(lower)).sum()) + SLOPES[slope]
 
     def _kernel(self, parts: _Parts) -> FloatArray:
         shared = self._scale**2 * parts.alike.at(self._length)
@@ -103,7 +103,7 @@ class _Fitted:
 
     def at(self, cross: _Parts) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the residual at the configurations that `cross` relates to the measured."""
-        kernel = self._kernel(cross)
+        kernel, inverse = self._kernel(cross), np.linalg.inv(self._inner)
         prior = OFFSET**2 + cross.level + self._slope**2 * cross.above**2 + self._scale**2
-        variance = prior - (kernel @ self._inverse * kernel).sum(1)
-        return kernel @ self._weights, np.sqrt(np.maximum(variance, NOISE**2))
+        variance = prior - (kernel @ inverse * kernel).sum(1)
+        return kernel @ (inverse @ self._residual), np.sqrt(np.maximum(variance, NOISE**2))
