@@ -4,9 +4,9 @@ record: searches replayed over recorded rows. The space of a shape is what was r
 best of that. Predictions are held out: by coefficients fitted on other shapes than the one searched (five parts, dealt
 anew each seed), from tile parameters alone. Shapes with fewer configurations than a search has trials are left out.
 TPE, random and GP are Optuna's, their proposals mapped to the nearest configuration that is free; GP needs PyTorch, is
-slow, and is replayed with the first seed on every few shapes only. "Others' rows": the sampler is given the rows that the coefficients were fitted
-on. "In turn": shapes are searched one after another, in an order drawn anew each seed, each search given the trials of
-those before it. "8 under way": eight configurations are asked for before the first is told.
+slow, and is replayed with the first seed on every few shapes only. "Others' rows": the sampler is given the rows that
+the coefficients were fitted on. "In turn": shapes are searched one after another, in an order drawn anew each seed,
+each search given the trials of those before it. "8 under way": eight are asked for before the first is told.
 
 show: the table; `--chart` draws it; `--overhead` measures what the search itself costs, over simt's whole space with an
 objective that costs nothing. `OPENBLAS_NUM_THREADS=1` is faster where cores are shared.
