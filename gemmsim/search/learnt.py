@@ -72,9 +72,11 @@ def learnt(searches: Iterable[tuple[Space, Sequence[FrozenTrial]]]) -> Learnt:
 
 
 def recorded(rows: Measured, predicted_s: FloatArray) -> Learnt:
-    """What rows of one family say; predicted_s: the model's time of each, s."""
+    """What rows of one family say; predicted_s: the model's time of each, s, infinite where it would not launch."""
+    launched = np.isfinite(predicted_s)
+    rows, predicted_s = rows.take(launched), predicted_s[launched]
     shapes = rows.shapes
-    return Learnt([_recorded(rows, np.flatnonzero(shapes == i), predicted_s) for i in range(int(shapes.max()) + 1)])
+    return Learnt([_recorded(rows, np.flatnonzero(shapes == i), predicted_s) for i in np.unique(shapes)])
 
 
 def _searched(space: Space, trials: Sequence[FrozenTrial]) -> Said:
