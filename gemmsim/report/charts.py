@@ -183,7 +183,7 @@ def regret_lines(points: Table) -> Chart:
     x = alt.X("trial:Q", title="trials", scale=alt.Scale(type="log", domain=[1, last], nice=False),
               axis=alt.Axis(values=[1, 2, 5, 10, 20, 50, 100], format="d", ticks=False))  # fmt: skip
     y = alt.Y("percent:Q", title="mean regret, %", scale=alt.Scale(type="symlog", constant=1, domainMin=0),
-              axis=alt.Axis(values=[0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200], format="~g", ticks=False))  # fmt: skip
+              axis=alt.Axis(values=[0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200], format=",~r", ticks=False))  # fmt: skip
     tips = _tips(("sampler", ""), ("trial", "d"), ("percent", ".2f"))
     base = alt.Chart(_data(rows)).encode(x=x, y=y, color=_colour("sampler", samplers), tooltip=tips)
     return alt.layer(base.mark_line(strokeWidth=2), base.mark_point(size=60, opacity=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gemmsim.report import charts
 from gemmsim.report.numbers import slug
@@ -37,7 +38,8 @@ def search_page(study: SearchStudy) -> str:
 
 def _section(rows: str, curves: Sequence[Curve]) -> Section:
     drawn = [Chart(f"{name}_{slug(rows)}", title, charts.regret(points(some))) for name, title, some in _drawn(curves)]
-    return Section(rows, charts=drawn, tables=[summary(curves)])
+    table = summary(curves)
+    return Section(rows, charts=drawn, tables=[replace(table, shown=table.shown[1:])])
 
 
 def _drawn(curves: Sequence[Curve]) -> Iterator[tuple[str, str, Sequence[Curve]]]:
@@ -47,4 +49,5 @@ def _drawn(curves: Sequence[Curve]) -> Iterator[tuple[str, str, Sequence[Curve]]
     if others:
         yield "samplers", "Mean regret against trials", [*own[:1], *others]
     if len(own) > 1:
-        yield "variants", "The model-guided search, and what it is given", own
+        named = [replace(c, sampler=c.sampler.removeprefix(_OWN).removeprefix(", ") or "alone") for c in own]
+        yield "variants", "The model-guided search, and what it is given", named

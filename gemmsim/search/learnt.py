@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gemmsim.measured import Measured
 from gemmsim.problem import FloatArray, IntArray
-from gemmsim.search.residual import NOISE, OFFSET, Alike
+from gemmsim.search.residual import NOISE, OFFSET, Alike, levels
 from gemmsim.search.space import Candidate, Index, Space
 from gemmsim.search.trials import Trials
 
@@ -72,9 +72,11 @@ def learnt(searches: Iterable[tuple[Space, Sequence[FrozenTrial]]]) -> Learnt:
 
 
 def recorded(rows: Measured, predicted_s: FloatArray) -> Learnt:
-    """What rows of one family say; predicted_s: the model's time of each, s."""
+    """What rows of one family say; predicted_s: the model's time of each, s, infinite where it would not launch."""
+    launched = np.isfinite(predicted_s)
+    rows, predicted_s = rows.take(launched), predicted_s[launched]
     shapes = rows.shapes
-    return Learnt([_recorded(rows, np.flatnonzero(shapes == i), predicted_s) for i in range(int(shapes.max()) + 1)])
+    return Learnt([_recorded(rows, np.flatnonzero(shapes == i), predicted_s) for i in np.unique(shapes)])
 
 
 def _searched(space: Space, trials: Sequence[FrozenTrial]) -> Said:
@@ -115,12 +117,17 @@ class _Observed:
 
     def correction(self) -> FloatArray:
         """The mean that the likeliest reach gives, of every configuration."""
-        shared = SCALE**2 * Alike(self.space, self.places, self.places).at(LENGTH)
+        shared = self._shared(self.places)
         solved = {reach: self._solved(shared, reach) for reach in REACHES}
         reach = max(REACHES, key=lambda reach: solved[reach][0])
-        weights = SCALE**2 * solved[reach][1] * _alike(self._own, self.shapes, reach)[0]
+        weights = solved[reach][1] * _alike(self._own, self.shapes, reach)[0]
         chunks = np.array_split(np.arange(len(self.space)), -(-len(self.space) // CHUNK))
-        return np.concatenate([Alike(self.space, chunk, self.places).at(LENGTH) @ weights for chunk in chunks])
+        return np.concatenate([self._shared(chunk) @ weights for chunk in chunks])
+
+    def _shared(self, places: Index) -> FloatArray:
+        """Covariance of residuals of configurations at `places` with those observed, were it of one shape."""
+        alike = Alike(self.space, places, self.places).at(LENGTH)
+        return levels(self.space, places, self.places) + SCALE**2 * alike
 
     @property
     def _own(self) -> FloatArray:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray
 from gemmsim.rows import Table, read_csv
 
@@ -64,6 +63,4 @@ class SearchStudy:
 def search_study(path: Path, document: SearchDocument) -> SearchStudy:
     """The study with its curves. Raises GemmsimError where they cannot be read."""
     curves = read_curves(read_csv(str(path.parent / document.rows)))
-    if not curves:
-        raise GemmsimError(f"rows is {document.rows}: expected a file with a curve or more, found none")
     return SearchStudy(path.stem, str(path), document.title, document.question, tuple(curves))

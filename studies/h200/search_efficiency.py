@@ -4,9 +4,9 @@ record: searches replayed over recorded rows. The space of a shape is what was r
 best of that. Predictions are held out: by coefficients fitted on other shapes than the one searched (five parts, dealt
 anew each seed), from tile parameters alone. Shapes with fewer configurations than a search has trials are left out.
 TPE, random and GP are Optuna's, their proposals mapped to the nearest configuration that is free; GP needs PyTorch, is
-slow, and is replayed with fewer seeds. "Others' rows": the sampler is given the rows that the coefficients were fitted
-on. "In turn": shapes are searched one after another, in an order drawn anew each seed, each search given the trials of
-those before it. "8 under way": eight configurations are asked for before the first is told.
+slow, and is replayed with the first seed on every few shapes only. "Others' rows": the sampler is given the rows that
+the coefficients were fitted on. "In turn": shapes are searched one after another, in an order drawn anew each seed,
+each search given the trials of those before it. "8 under way": eight are asked for before the first is told.
 
 show: the table; `--chart` draws it; `--overhead` measures what the search itself costs, over simt's whole space with an
 objective that costs nothing. `OPENBLAS_NUM_THREADS=1` is faster where cores are shared.
@@ -102,8 +102,9 @@ def regrets(names: tuple[str, ...], args: argparse.Namespace) -> dict[str, Float
     found: dict[str, list[FloatArray]] = {}
     for seed in range(args.seeds):
         shapes = [r for r in replays(rows, folds=FOLDS, seed=seed) if len(r.space) >= args.trials]
-        for replay in shapes:
-            for name, curve in replayed(replay, seed, args.trials, seed < args.gp_seeds):
+        for i, replay in enumerate(shapes):
+            gp = seed == 0 and args.gp_every > 0 and i % args.gp_every == 0
+            for name, curve in replayed(replay, seed, args.trials, gp):
                 found.setdefault(name, []).append(curve)
         found.setdefault(IN_TURN, []).extend(in_turn(shapes, seed, args.trials))
     return {name: np.stack(curves) for name, curves in found.items()}
@@ -112,9 +113,9 @@ def regrets(names: tuple[str, ...], args: argparse.Namespace) -> dict[str, Float
 def record(args: argparse.Namespace) -> None:
     """Replay all searches and write their curves, a line a trial."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    if args.gp_seeds and not find_spec("torch"):
+    if args.gp_every and not find_spec("torch"):
         print("GP is left out: Optuna's GPSampler needs PyTorch, which is not installed.")
-        args.gp_seeds = 0
+        args.gp_every = 0
     lines = [
         ("h200_sxm", *what, name, len(found), n + 1, at.mean(), np.median(at), np.mean(at <= DONE))
         for what, names in ROWS.items() for name, found in regrets(names, args).items() for n, at in enumerate(found.T)
@@ -122,7 +123,7 @@ def record(args: argparse.Namespace) -> None:
     titles = ("gpu", "family", "dtype", "sampler", "searches", "trial", "mean_regret", "median_regret", "done_share")
     columns = dict(zip(titles, zip(*lines, strict=True), strict=True))
     write_csv(args.out, {name: np.asarray(c) if name in titles[4:] else list(c) for name, c in columns.items()})
-    print(f"{args.out}: {len(lines)} lines, {args.seeds} seeds, GP {args.gp_seeds}")
+    print(f"{args.out}: {len(lines)} lines, {args.seeds} seeds")
 
 
 def line(curve: Curve) -> str:
@@ -174,7 +175,7 @@ def overhead(trials: int = 1000) -> None:
 
 def _recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--gp-seeds", type=int, default=1)
+    parser.add_argument("--gp-every", type=int, default=4, help="GP on every N-th shape; 0: not at all")
     parser.add_argument("--trials", type=int, default=40)
 
 

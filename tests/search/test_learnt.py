@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from gemmsim.errors import GemmsimError
+from gemmsim.measured import read_measured
+from gemmsim.model.predict import predict
+from gemmsim.paths import data_folder
 from gemmsim.problem import FloatArray
-from gemmsim.search.learnt import NOTHING, Learnt, learnt
+from gemmsim.search.learnt import NOTHING, Learnt, learnt, recorded
 from gemmsim.search.loop import search
 from gemmsim.search.replay import Replay
 from gemmsim.search.sampler import ModelGuidedSampler
@@ -77,6 +80,22 @@ def test_nothing_learnt_is_no_correction_and_what_is_learnt_adds_up() -> None:
     assert not learnt([(new, [])]).correction(new).any()
     known = said(SHAPES[:1], {0: errors(0)})
     assert [s.shape for s in (known + known).said] == [SHAPES[0]] * 2
+
+
+def test_recorded_rows_say_what_their_configurations_are_off_by() -> None:
+    rows = read_measured(str(data_folder("studies") / "h200" / "triton_bf16.csv.gz"))
+    p = rows.problem
+    predicted_s = predict(p.m, p.n, p.k, gpu=rows.gpu, dtype="bf16", family="triton", config=rows.config,
+                          l2=rows.l2).time_s  # fmt: skip
+    known = recorded(rows, predicted_s)
+    assert len(known.said) == len(np.unique(rows.shapes[np.isfinite(predicted_s)]))
+    one = known.said[3]
+    of_shape = [tuple(int(getattr(p, d)[i]) for d in "mnk") == one.shape for i in range(len(rows))]
+    here = np.flatnonzero(np.asarray(of_shape) & np.isfinite(predicted_s))
+    first = here[np.argmin(predicted_s[here])]
+    assert one.candidates[0].config == rows.config.row(int(first))
+    assert one.residual[0] == pytest.approx(np.log(rows.time_s[first] / predicted_s[first]))
+    assert max(len(s.residual) for s in known.said) <= 32
 
 
 def test_a_space_that_does_not_say_its_problem_cannot_be_corrected() -> None:
