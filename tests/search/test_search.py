@@ -16,7 +16,6 @@ from gemmsim import families
 from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
 from gemmsim.search.loop import NO_TIME, PREDICTED, search
-from gemmsim.search.replay import Replay
 from gemmsim.search.residual import Corrected, corrected
 from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler, _improvement
 from gemmsim.search.space import Candidate, Space, space_of
