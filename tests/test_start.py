@@ -51,6 +51,12 @@ def test_a_pick_from_a_csv_loads_no_database() -> None:
     assert not loaded(code) & {"scipy", "altair", "optuna", *BENCH}
 
 
+@pytest.mark.parametrize("verb", ["tune", "worker"])
+def test_the_help_of_tuning_loads_no_tuner(verb: str) -> None:
+    code = f"from gemmsim.cli import main\ntry:\n    main(['{verb}', '--help'])\nexcept SystemExit: pass"
+    assert not loaded(code) & {"optuna", "scipy", "altair", *BENCH}
+
+
 def test_predict_as_a_function_loads_no_scipy() -> None:
     code = "import gemmsim\ngemmsim.predict(64, 64, 64, gpu='a100_sxm_80gb')"
     found = loaded(code)

@@ -34,10 +34,11 @@ from gemmsim.rows import read_csv
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.storages import BaseStorage
 
     from gemmsim.tuning.job import Job
     from gemmsim.tuning.result import Tuned
-    from gemmsim.tuning.tuner import Source
+    from gemmsim.tuning.tuner import Source, Tuner
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,10 @@ def command(
 ) -> int:  # fmt: skip
     """Measure the configurations that the model likes, correct it by what they take, and time the fastest in turn.
 
-    The first trials are the model's shortlist and the kernel's default; every further one is what the corrected model
-    promises most of. Then the fastest few, the default, the model's first pick and cuBLAS are timed in turn. Rows go to
-    the store as they come: stopped at any moment, the same command goes on. Exit code 1 if no configuration ran.
+    The first trials are the model's shortlist; every further one is what the corrected model promises most of. Then the
+    fastest few, the default, the model's first pick and cuBLAS are timed in turn. Rows go to the store as they come:
+    stopped at any moment, the same command goes on. --out x.csv or x.json says the format, too. Exit code 1 if no
+    configuration ran.
     """
     from gemmsim.tuning import check_optuna
 
@@ -113,11 +115,17 @@ def command(
     budget_s = None if asked.budget_s is None else real_option("--budget-s", asked.budget_s, 1e-3, 1e9)
     _refuse_odd(asked)
     check_optuna()
-    from gemmsim.cli.tuned import show
+    from gemmsim.cli.tuned import Screen, show
 
+    storage = _storage(asked.storage)
     with _source(asked) as (source, what):
+        if source.rows is not None:
+            source.rows.refuse_missing(shapes)
         every = [replace(what, m=m, n=n, k=k, trials=trials, seed=seed, number=i) for i, (m, n, k) in enumerate(shapes)]
-        found, error = _tuned(source, every, list(shapes.values()), asked, budget_s)
+        from gemmsim.tuning.tuner import Tuner
+
+        tuner = Tuner(source, budget_s, Screen(len(every)))
+        found, error = _tuned(tuner, _studies(every, storage, asked.study), every, list(shapes.values()))
     if found:
         show(found, format, out, several=asked.shapes is not None)
     if error is not None:
@@ -126,16 +134,12 @@ def command(
 
 
 def _tuned(
-    source: Source, jobs: Sequence[Job], names: Sequence[str], asked: _Asked, budget_s: float | None
+    tuner: Tuner, studies: Sequence[optuna.Study], jobs: Sequence[Job], names: Sequence[str]
 ) -> tuple[list[Tuned], BaseException | None]:
     """What came of the shapes, as far as they came, and what ended them before their time."""
-    from gemmsim.cli.tuned import Screen
-    from gemmsim.tuning.tuner import Tuner
-
-    tuner = Tuner(source, budget_s, Screen(len(jobs)))
     found: list[Tuned] = []
     try:
-        for study, job, name in zip(_studies(jobs, asked), jobs, names, strict=True):
+        for study, job, name in zip(studies, jobs, names, strict=True):
             found.append(tuner.tune(study, job, name))
             if found[-1].stopped:
                 break
@@ -254,21 +258,29 @@ def _recorded(asked: _Asked, gpu: str | None) -> tuple[Source, Job]:
     return Source(rows.gpu, rows=rows), job
 
 
-def _studies(jobs: Sequence[Job], asked: _Asked) -> list[optuna.Study]:
-    """A study for each job; in memory without --storage."""
+def _storage(url: str | None) -> BaseStorage | None:
+    """The storage, opened before anything is measured. Raises GemmsimError for one that cannot be used."""
+    if url is None:
+        return None
+    from gemmsim.search.storage import open_storage
+
+    return open_storage(url)
+
+
+def _studies(jobs: Sequence[Job], storage: BaseStorage | None, name: str | None) -> list[optuna.Study]:
+    """A study for each job; in memory without a storage."""
     import optuna
 
     from gemmsim.tuning import quiet_optuna
 
     quiet_optuna()
-    if asked.storage is None:
+    if storage is None:
         return [optuna.create_study(direction="minimize") for _ in jobs]
-    from gemmsim.search.storage import open_storage
     from gemmsim.tuning.studies import begun
 
-    studies, there = begun(jobs, open_storage(asked.storage), str(asked.study))
+    studies, there = begun(jobs, storage, str(name))
     if there:
-        click.echo(f"study {asked.study} is carried on", err=True)
+        click.echo(f"study {name} is carried on", err=True)
     return studies
 
 

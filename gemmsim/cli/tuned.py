@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gemmsim.cli.held import CAMPAIGN
 from gemmsim.cli.tables import Column, emit, emit_record, human, send
-from gemmsim.tuning.job import RECORDED, Job
+from gemmsim.store import default_path
+from gemmsim.tuning.job import MEASURED, RECORDED, Job
 from gemmsim.tuning.result import DEFAULT, FIRST_PICK, LIBRARY, Entry, Tuned
 from gemmsim.tuning.tuner import Watcher
 
@@ -46,11 +48,7 @@ class Screen(Watcher):
         """The plan of a shape in one line, then its bar."""
         self._done, self._best, self._last = done, math.inf, ""
         which = f"[{job.number + 1}/{self._shapes}] " if self._shapes > 1 else ""
-        named = f"{name}: " if name else ""
-        trials = f"{job.trials} trials" if job.trials < len(space) else "all"
-        click.echo(f"{which}{named}{problem(job)}: {trials} of {_configurations(job, len(space))}, "
-                   f"{_listed(job.families)}{f'; {done} are done' if done else ''}"
-            f"{f'; {stored} are in the store' if stored else ''}", err=True)  # fmt: skip
+        click.echo(f"{which}{f'{name}: ' if name else ''}{_plan(job, space, done, stored)}", err=True)
         if sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=min(job.trials, len(space)), label="Trials", file=sys.stderr, show_pos=True,
@@ -94,8 +92,14 @@ class Screen(Watcher):
         return f"{self.own.total()} trials by this worker{f': {ended}' if ended else ''}"
 
 
-def _configurations(job: Job, count: int) -> str:
-    return f"{count} {'recorded configurations' if job.objective == RECORDED else 'configurations that can launch'}"
+_KINDS = {RECORDED: "recorded configurations"}
+
+
+def _plan(job: Job, space: Space, done: int, stored: int) -> str:
+    trials = f"{job.trials} trials" if job.trials < len(space) else "all"
+    kind = _KINDS.get(job.objective, "configurations")
+    known = [f"; {count} are {where}" for count, where in ((done, "done"), (stored, "in the store")) if count]
+    return f"{problem(job)}: {trials} of {len(space)} {kind} ({', '.join(job.families)}){''.join(known)}"
 
 
 def _last(trial: FrozenTrial, best: float) -> str:
@@ -118,7 +122,8 @@ def lines(tuned: Tuned) -> Iterator[str]:
     """What a person reads of one shape."""
     job = tuned.job
     yield f"{problem(job)}, L2 {job.l2}, {_listed(job.families)}"
-    yield f"{tuned.count} trials of {_configurations(job, tuned.configurations)}: {_ended(tuned)}; {tuned.wall_s:.1f} s"
+    kind = _KINDS.get(job.objective, "configurations that can launch")
+    yield f"{tuned.count} trials of {tuned.configurations} {kind}: {_ended(tuned)}; {tuned.wall_s:.1f} s"
     best = tuned.best
     if best is None:
         yield from _failures(tuned)
@@ -173,7 +178,7 @@ def _notes(tuned: Tuned) -> Iterator[str]:
         yield f"= a tie: timed in turn, {len(tuned.ties) + 1} configurations cannot be told apart"
     if not tuned.in_turn:
         yield _not_in_turn(tuned)
-    if tuned.regret is not None:
+    if tuned.regret is not None and tuned.job.objective == RECORDED:
         yield f"regret: {_percent(tuned.regret)}, the fastest recorded takes {human(tuned.least_s, 's')}"
     left = min(tuned.job.trials, tuned.configurations) - tuned.count
     if left > 0:
@@ -181,6 +186,10 @@ def _notes(tuned: Tuned) -> Iterator[str]:
     for entry in tuned.entries:
         if entry.time_s is None:
             yield f"not compared: {_named(entry)}: {entry.status}{f', {entry.reason}' if entry.reason else ''}"
+        elif entry.unstable:
+            yield f"unstable: {_named(entry)}: {entry.unstable}"
+    if tuned.job.objective == MEASURED:
+        yield f"rows: {default_path()}, campaign {CAMPAIGN}; gemmsim best answers from them"
 
 
 _NOT_IN_TURN = {

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: s to wait for a database server to answer, and for others to let go of a database or to finish making its tables
 CONNECT_S, WAIT_S = 10, 60
-#: drivers that take connect_timeout
-_TIMED = ("psycopg", "psycopg2", "pymysql", "mysqldb")
+#: settings of PostgreSQL's drivers; a database made where no language is set is of bytes to them, unless told otherwise
+_LIBPQ = {"connect_timeout": CONNECT_S, "client_encoding": "utf8"}
 #: what a database says to a process that makes the tables while others do, or while they write
 _MEANWHILE = ("already exists", "locked", "duplicate", "UNIQUE constraint")
 #: module of a driver -> what installs it
@@ -124,8 +124,8 @@ def _settings(url: URL) -> dict[str, Any]:
     """Settings of the engine: a connection that the server closed meanwhile is made anew."""
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": WAIT_S}}
-    timed = url.get_driver_name() in _TIMED
-    return {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_S} if timed else {}}
+    libpq = url.get_driver_name() in ("psycopg", "psycopg2")
+    return {"pool_pre_ping": True, "connect_args": _LIBPQ if libpq else {}}
 
 
 def _serialised(engine: Engine) -> None:

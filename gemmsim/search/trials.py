@@ -15,6 +15,8 @@ from gemmsim.search.space import Index, Mask, Space
 
 #: a configuration that failed counts as so many times as slow as predicted, or as the slowest: those near are put off
 FAILED = 2.0
+#: user attribute of a trial: position in the space of its configuration, chosen before its parameters are written
+PLACE = "place"
 #: user attributes of a trial: how it ended, and why
 STATUS, REASON = "status", "reason"
 OK = "ok"
@@ -81,7 +83,9 @@ class Trials:
         """Position of a trial's configuration, chosen or enqueued; None if it has none, or failed unmeasured."""
         if trial.number in self._over:
             return self._over[trial.number]
-        place = self._space.place({**trial.system_attrs.get("fixed_params", {}), **trial.params})
+        place = trial.user_attrs.get(PLACE)
+        if place is None:  # another program's, or enqueued
+            place = self._space.place({**trial.system_attrs.get("fixed_params", {}), **trial.params})
         if trial.state.is_finished():
             status = trial.user_attrs.get(STATUS, OK if not trial.params else None)
             if trial.state == TrialState.FAIL and status in _NOTHING:

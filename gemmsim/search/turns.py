@@ -16,6 +16,7 @@ create a trial with attributes, and one that a killed worker has left without a 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
@@ -26,15 +27,17 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from gemmsim.errors import GemmsimError
 from gemmsim.search.space import Space
-from gemmsim.search.trials import INTERRUPTED, REASON, STATUS, UNFINISHED, UNNEEDED, Trials, distributions
+from gemmsim.search.trials import INTERRUPTED, OK, PLACE, REASON, STATUS, UNFINISHED, UNNEEDED, Trials, distributions
 from gemmsim.search.workers import WORKER, Beats, Watch, Worker
 
 #: how often a configuration is tried again whose worker died
 RETRIES = 2
 #: status of a configuration whose worker died every time
 CRASH = "crash"
-#: s between two looks at the storage: while others choose, first and most, and while others measure
-TURN_S, TURNS_S, IDLE_S = 0.002, 0.05, 0.2
+#: s between two looks at the storage: while others choose, one of them at the least, and while others measure
+TURN_S, IDLE_S = 0.002, 0.2
+#: and so many times what a look takes, for each of the others: looks are what slows those down that choose
+LOOKS = 3
 
 Value = str | int | float
 
@@ -87,10 +90,10 @@ class Turns:
             number = self._created()
         try:
             place = self._chosen(number, enqueued)
+            return None if place is None else self._begun(number, place)
         except UpdateFinishedTrialError:  # this worker was thought dead
             self.under_way.pop(number, None)
             return None
-        return None if place is None else Begun(number, place)
 
     def wait(self) -> bool:
         """Wait a little for other workers' trials, to take over those of the dead; False if nothing can come of it."""
@@ -136,11 +139,16 @@ class Turns:
         dead = [trial for trial in running if self._watch.dead(trial)]
         for trial in dead:
             with contextlib.suppress(UpdateFinishedTrialError):
+                if trial.user_attrs.get(STATUS) == OK:  # it died before it could say its time
+                    self._storage.set_trial_user_attr(trial._trial_id, STATUS, UNFINISHED)
                 self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         return self._places.of(self._study) if dead else trials
 
-    def _choosing(self, trials: Sequence[FrozenTrial]) -> int:
-        return sum(self._places.place(trial) is None for trial in self._in(trials, TrialState.RUNNING))
+    def _choosing(self, trials: Sequence[FrozenTrial], before: float = math.inf) -> int:
+        """How many have not chosen, of those with lower numbers; what other programs measure is their affair."""
+        running = [trial for trial in self._in(trials, TrialState.RUNNING) if trial.number < before]
+        own = [trial for trial in running if WORKER in trial.user_attrs or not trial.params]
+        return sum(self._places.place(trial) is None for trial in own)
 
     def _room(self, trials: Sequence[FrozenTrial]) -> bool:
         """Whether one more is to be begun: those that are choosing count."""
@@ -165,7 +173,8 @@ class Turns:
         """A new trial, the worker's name in it from the start."""
         template = create_trial(state=TrialState.RUNNING, user_attrs=self._born)
         trial_id = self._storage.create_new_trial(self._study._study_id, template)
-        number = self._storage.get_trial_number_from_id(trial_id)
+        trials = self._places.of(self._study)  # the storage's own answer for one trial takes a database as long
+        number = next(trial.number for trial in reversed(trials) if trial._trial_id == trial_id)
         self.under_way[number] = trial_id
         return number
 
@@ -182,16 +191,16 @@ class Turns:
 
     def _turn(self, number: int) -> Sequence[FrozenTrial] | None:
         """The trials when all with lower numbers have chosen; None if that takes beyond the end of time."""
-        pause = TURN_S
         while True:
+            start = time.monotonic()
             trials = self._look()
-            before = [trial for trial in self._in(trials, TrialState.RUNNING) if trial.number < number]
-            if all(self._places.place(trial) is not None for trial in before):
+            choosing = self._choosing(trials, number)
+            if not choosing:
                 return trials
-            if time.monotonic() > self._until:
+            now = time.monotonic()
+            if now > self._until:
                 return None
-            time.sleep(pause)
-            pause = min(2 * pause, TURNS_S)
+            time.sleep(choosing * max(TURN_S, LOOKS * (now - start)))
 
     def _enqueued(self, number: int, trials: Sequence[FrozenTrial]) -> int | None:
         trial = trials[number]
@@ -203,7 +212,8 @@ class Turns:
         same = next((other for other in first if self._places.place(other) == place), None)
         if same is not None:
             return self._unneeded(number, f"trial {same.number} is of the same configuration")
-        return self._written(number, place)
+        self._set(number, {PLACE: place})
+        return place
 
     def _proposed(self, number: int, trials: Sequence[FrozenTrial]) -> int | None:
         """A configuration whose worker died, or else the sampler's."""
@@ -212,7 +222,8 @@ class Turns:
             return self._unneeded(number, "other workers have begun all trials")
         deaths = self._places.lost(trials)
         lost = next((place for place in deaths if free[place]), None)
-        place = self._written(number, self._sampled(trials[number]) if lost is None else lost)
+        place = self._sampled(trials[number]) if lost is None else lost
+        self._set(number, {PLACE: place})
         if deaths.get(place, 0) >= RETRIES:
             self._set(number, {STATUS: CRASH, REASON: f"its worker died, {RETRIES + 1} times"})
         return place
@@ -227,8 +238,9 @@ class Turns:
             raise GemmsimError(f"trial {trial.number} is {params}: expected a configuration that can launch")
         return place
 
-    def _written(self, number: int, place: int) -> int:
+    def _begun(self, number: int, place: int) -> Begun:
+        """Its parameters written, which takes long and holds up nobody."""
         for name, value in self._space.params(place).items():
             kind = self._distributions[name]
             self._storage.set_trial_param(self.under_way[number], name, kind.to_internal_repr(value), kind)
-        return place
+        return Begun(number, place)

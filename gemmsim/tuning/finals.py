@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from gemmsim.bench.cublas import DTYPES
 from gemmsim.bench.summary import Compared, compared
 from gemmsim.bench.task import CUBLAS
+from gemmsim.problem import FloatArray
 from gemmsim.search.space import Space
 from gemmsim.search.trials import REASON, STATUS, Trials
 from gemmsim.store import Row
@@ -29,18 +30,22 @@ FINALISTS, WITHIN = 4, 0.03
 ROUNDS, BUDGET_S = 30, 3.0
 
 
-def of_trials(space: Space, trials: Sequence[FrozenTrial]) -> list[Entry]:
-    """Entries with the times of their trials, each measured at its own moment: no intervals, no ties."""
+def of_trials(space: Space, trials: Sequence[FrozenTrial], known_s: FloatArray | None = None) -> list[Entry]:
+    """Entries with the times of their trials, each measured at its own moment: no intervals, no ties.
+
+    known_s: times of all configurations, of recorded rows; the default and the first pick have theirs then, tried or
+    not.
+    """
     times, lost = _times(space, trials), _failed(space, trials)
+    entries = _entries(space, times)
+    if known_s is not None and times:
+        times |= {place: float(known_s[place]) for place in entries if place not in lost}
     best = min(times.values(), default=math.nan)
-    entries = []
-    for place, entry in _entries(space, times).items():
-        if place in times:
-            entries.append(replace(entry, time_s=times[place], over=times[place] / best))
-        else:
-            status, reason = lost.get(place, ("not tried", ""))
-            entries.append(replace(entry, status=status, reason=reason))
-    return _ordered(entries)
+    return _ordered([
+        replace(entry, time_s=times[place], over=times[place] / best) if place in times
+        else _lost(entry, *lost.get(place, ("not tried", "")))
+        for place, entry in entries.items()
+    ])  # fmt: skip
 
 
 def in_turn(bench: Bench, job: Job, space: Space, trials: Sequence[FrozenTrial]) -> list[Entry]:
@@ -51,7 +56,7 @@ def in_turn(bench: Bench, job: Job, space: Space, trials: Sequence[FrozenTrial])
     if job.form.dtype in DTYPES:
         entries.append(Entry(CUBLAS, roles=(LIBRARY,)))
     rows = bench.turns([ask_of(job, entry.family, dict(entry.config)) for entry in entries], ROUNDS, BUDGET_S)
-    gone = [replace(every[p], status=lost[p][0], reason=lost[p][1]) for p in every if p in lost]
+    gone = [_lost(every[place], *lost[place]) for place in every if place in lost]
     return _ordered([*_compared(entries, rows), *gone])
 
 
@@ -107,8 +112,13 @@ def _beside(samples: Mapping[str, Sequence[float]], name: str, best: str) -> Com
 
 def _timed(entry: Entry, row: Row, found: Compared | None) -> Entry:
     if found is None:
-        return replace(entry, status=str(row["status"]), reason=str(row.get("reason") or ""))
-    return replace(entry, time_s=found.time_s, over=found.ratio, low=found.low, high=found.high, tied=found.tie)
+        return _lost(entry, str(row["status"]), str(row.get("reason") or ""))
+    return replace(entry, time_s=found.time_s, over=found.ratio, low=found.low, high=found.high, tied=found.tie,
+                   unstable=str(row.get("unstable") or ""))  # fmt: skip
+
+
+def _lost(entry: Entry, status: str, reason: str) -> Entry:
+    return replace(entry, status=status, reason=reason)
 
 
 def _ordered(entries: Sequence[Entry]) -> list[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,16 +50,26 @@ class Rows:
         """SHA-256 of the files, shortened."""
         return hashlib.sha256(b"".join(Path(file).read_bytes() for file in self.files)).hexdigest()[:16]
 
+    def refuse_missing(self, shapes: Iterable[tuple[int, int, int]]) -> None:
+        """Raise GemmsimError for a shape without rows."""
+        there = {shape for part in self.parts for shape in zip(*(getattr(part.problem, d).tolist() for d in "mnk"),
+                                                               strict=True)}  # fmt: skip
+        for m, n, k in shapes:
+            if (m, n, k) not in there:
+                raise GemmsimError(f"{', '.join(self.files)}: no row is of {m} x {n} x {k}: expected one of the "
+                                   f"shapes there, such as {self._example()}")  # fmt: skip
+
     def replay(self, m: int, n: int, k: int) -> Replay:
         """The rows of a shape, predicted with the shipped coefficients from tile parameters alone.
 
         Of rows of one configuration the fastest stands; one that could not launch by its tile alone is left out. Raises
         GemmsimError for a shape without rows.
         """
+        self.refuse_missing([(m, n, k)])
         found = [part for part in (_of_shape(part, (m, n, k)) for part in self.parts) if part is not None]
         if not found:
-            raise GemmsimError(f"{', '.join(self.files)}: no row is of {m} x {n} x {k}: expected one of the shapes "
-                               f"there, such as {self._example()}")  # fmt: skip
+            raise GemmsimError(f"{', '.join(self.files)}: by its tile alone no configuration of {m} x {n} x {k} could "
+                               "launch: expected one that can")  # fmt: skip
         predicted = np.concatenate([_predicted(part) for part in found])
         identity = identity_of(m, n, k, self.gpu, self.form, self.l2)
         space = Space([part.config for part in found], predicted, identity)

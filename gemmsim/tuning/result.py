@@ -19,6 +19,7 @@ class Entry:
 
     time_s: None where it has none, and status and reason say why. over: its time over the best's; low, high: the
     interval of that, NaN where the two were not timed in turn. tied: the interval leaves open which is the faster.
+    unstable: why its samples should not be leaned on, as in a row.
     """
 
     family: str
@@ -32,6 +33,7 @@ class Entry:
     low: float = math.nan
     high: float = math.nan
     tied: bool = False
+    unstable: str = ""
 
     @property
     def key(self) -> str:

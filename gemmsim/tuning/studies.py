@@ -29,12 +29,12 @@ def begun(jobs: Sequence[Job], storage: BaseStorage, name: str) -> tuple[list[op
         elif study is not None and study.get_trials(deepcopy=False):
             raise GemmsimError(f"study {study.study_name} is none of gemmsim tune's: expected a new study by another "
                                "name")  # fmt: skip
-    made = [
-        study or optuna.create_study(storage=storage, study_name=each, direction="minimize", load_if_exists=True)
-        for study, each in zip(found, names(name, jobs), strict=True)
-    ]
-    for study, job in zip(made, jobs, strict=True):
-        study.set_user_attr(ATTRIBUTE, job.plain())
+    made = []
+    for study, job, each in zip(found, jobs, names(name, jobs), strict=True):
+        made.append(study or optuna.create_study(
+            storage=storage, study_name=each, direction="minimize", load_if_exists=True
+        ))  # fmt: skip
+        made[-1].set_user_attr(ATTRIBUTE, job.plain())
     return made, sum(study is not None for study in found)
 
 
@@ -44,11 +44,16 @@ def joined(storage: BaseStorage, name: str) -> list[tuple[optuna.Study, Job]]:
     Raises GemmsimError where there is none.
     """
     one = held(storage, name)
-    found = [one] if one is not None else [held(storage, each) for each in studies(storage, f"{name}/")]
+    fleet = [] if one is not None else [held(storage, each) for each in studies(storage, f"{name}/")]
+    found = [one, *(study for study in fleet if study is not None and not _is_being_made(study))]
     jobs = [(study, job_of(study)) for study in found if study is not None]
     if not jobs:
         raise GemmsimError(f"no study {name} in the storage: expected one that gemmsim tune --study {name} has begun")
     return sorted(jobs, key=lambda item: item[1].number)
+
+
+def _is_being_made(study: optuna.Study) -> bool:
+    return ATTRIBUTE not in study.user_attrs and not study.get_trials(deepcopy=False)
 
 
 def job_of(study: optuna.Study) -> Job:

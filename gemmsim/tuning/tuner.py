@@ -10,11 +10,11 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from gemmsim.hardware import Gpu
-from gemmsim.search.learnt import Learnt, learnt
+from gemmsim.search.learnt import NOTHING, Learnt, learnt
 from gemmsim.search.loop import Call, Objective, search
 from gemmsim.search.replay import Replay
 from gemmsim.search.sampler import ModelGuidedSampler
-from gemmsim.search.space import Candidate, Space, space_of
+from gemmsim.search.space import Space, space_of
 from gemmsim.search.trials import REASON, STATUS, Trials
 from gemmsim.tuning import finals
 from gemmsim.tuning.job import MEASURED, RECORDED, Job
@@ -48,7 +48,7 @@ class Source:
         if job.objective == MEASURED:
             assert self.bench is not None
             return space, Measured(self.bench, job, self.compilers)
-        return space, lambda candidate: _predicted(space, candidate)
+        return space, Replay(job.shape, space, space.predicted_s)
 
 
 class Watcher:
@@ -77,7 +77,7 @@ class Tuner:
     source: Source
     budget_s: float | None = None
     watcher: Watcher = field(default_factory=Watcher)
-    learnt: Learnt = field(default_factory=Learnt)
+    learnt: Learnt = NOTHING
 
     def tune(self, study: optuna.Study, job: Job, name: str = "") -> Tuned:
         """Search a shape, and time what came of it in turn. KeyboardInterrupt ends it early, with what there is."""
@@ -92,10 +92,11 @@ class Tuner:
         except KeyboardInterrupt:
             stopped = True
         trials = measured(space, study)
-        least_s = float(answers.time_s.min()) if isinstance(answers, Replay) else None
+        known_s = answers.time_s if isinstance(answers, Replay) else None
         tuned = Tuned(
             job, name, len(space), ended(trials), time.monotonic() - began,
-            finals.of_trials(space, trials) if entries is None else entries, entries is not None, stopped, least_s,
+            entries or finals.of_trials(space, trials, known_s), in_turn=entries is not None, stopped=stopped,
+            least_s=None if known_s is None else float(known_s.min()),
         )  # fmt: skip
         self.watcher.ends(tuned)
         return tuned
@@ -117,8 +118,7 @@ class Tuner:
                    progress=lambda trial: self.watcher.trial(job, trial))  # fmt: skip
         finally:
             self.watcher.over()
-        said = learnt([(space, study.get_trials(deepcopy=False))]).said
-        self.learnt = Learnt((*self.learnt.said, *said))
+        self.learnt += learnt([(space, study.get_trials(deepcopy=False))])
 
     def _finals(self, study: optuna.Study, job: Job, space: Space) -> list[Entry] | None:
         """The fastest in turn; None where there is no bench, or nothing ran."""
@@ -129,12 +129,6 @@ class Tuner:
             return None
         self.watcher.finals()
         return finals.in_turn(self.source.bench, job, space, trials)
-
-
-def _predicted(space: Space, candidate: Candidate) -> float:
-    place = space.place_of(candidate)
-    assert place is not None
-    return float(space.predicted_s[place])
 
 
 def measured(space: Space, study: optuna.Study) -> list[FrozenTrial]:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import optuna
+from optuna.storages import BaseStorage
 
 from gemmsim.bench.kernel_source import source_digest
 from gemmsim.hardware import load_gpu
 from gemmsim.tuning.job import MEASURED, RECORDED, Job, refuse_other
 from gemmsim.tuning.recorded import read_rows
+from gemmsim.tuning.studies import joined
 from gemmsim.tuning.tuner import Source, Tuner, measured
 
 #: what is said where this host has something else
@@ -46,9 +48,16 @@ def kernel_digests(families: Sequence[str]) -> dict[str, str]:
     return {family: source_digest(family) for family in families}
 
 
-def work(studies: Sequence[tuple[optuna.Study, Job]], tuner: Tuner) -> None:
-    """Measure until every study has its trials, or has begun them all."""
-    for study, job in studies:
-        space, answers = tuner.source.ready(job)
-        tuner.watcher.begins(job, space, study.study_name, len(measured(space, study)), 0)
-        tuner.search(study, job, space, answers)
+def work(storage: BaseStorage, name: str, tuner: Tuner) -> None:
+    """Measure until every study of that name has its trials; those that are begun meanwhile come after.
+
+    Raises GemmsimError where there is none, and for a study of another GPU, other kernels or other rows.
+    """
+    done: set[str] = set()
+    while new := [(study, job) for study, job in joined(storage, name) if study.study_name not in done]:
+        refuse_others(new, tuner.source)
+        for study, job in new:
+            space, answers = tuner.source.ready(job)
+            tuner.watcher.begins(job, space, study.study_name, len(measured(space, study)), 0)
+            tuner.search(study, job, space, answers)
+            done.add(study.study_name)

@@ -25,6 +25,10 @@ for line in sys.stdin:
         raise ValueError("of no use")
     if question.get("sleep"):
         time.sleep(question["sleep"])
+    if question.get("spawn"):
+        import pathlib, subprocess
+        pathlib.Path(question["spawn"]).write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+        time.sleep(600)
     if question.get("half"):
         print("half an ans", end="", flush=True)
         os._exit(3)
@@ -113,6 +117,12 @@ def test_what_is_not_answered_when_it_closes_says_so() -> None:
     thread.join()
     assert [isinstance(answer, Died) for _, answer in sorted(found)] == [True, True]
     assert [isinstance(answer, Died) for _, answer in pool.answers([{"x": 1}])] == [True]
+
+
+def test_what_a_process_started_goes_with_it(tmp_path: Path) -> None:
+    """As an assembler that a compiler has called, and waits for."""
+    assert isinstance(answers([{"x": 1, "spawn": str(tmp_path / "pid")}], limit_s=2)[0], Died)
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
 def test_processes_go_with_the_one_that_started_them(tmp_path: Path) -> None:

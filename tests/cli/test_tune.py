@@ -41,7 +41,7 @@ def test_recorded_rows_answer_in_place_of_a_gpu(capsys: pytest.CaptureFixture[st
     code, out, err = run(capsys, *SQUARE, "--rows", SIMT, "--trials", 10)
     lines = out.splitlines()
     assert code == 0
-    assert err == "4096 x 4096 x 4096 fp32 on h200_sxm: 10 trials of 229 recorded configurations, simt\n"
+    assert err == "4096 x 4096 x 4096 fp32 on h200_sxm: 10 trials of 229 recorded configurations (simt)\n"
     assert lines[0] == "4096 x 4096 x 4096 fp32 on h200_sxm, L2 cold_clean, simt"
     assert re.fullmatch(r"10 trials of 229 recorded configurations: 10 ok; \d+\.\d s", lines[1])
     assert re.match(r"  \d+x\d+x\d+_\w+ +2\.\d{3} ms  100\.0% +\d+\.\d +2\.\d{3} ms", lines[3])
@@ -83,7 +83,7 @@ def test_finalists_are_timed_in_turn_with_cublas(tune_folder: Path, capsys: pyte
     code, out, err = run(capsys, *SMALL, "--trials", 12)
     assert code == 0
     assert err.splitlines() == [
-        "256 x 256 x 256 fp32 on h200_sxm: 12 trials of 1273 configurations that can launch, register_tile",
+        "256 x 256 x 256 fp32 on h200_sxm: 12 trials of 1273 configurations (register_tile)",
         "finalists are timed in turn",
     ]
     assert re.search(r"^  cuBLAS +\d+\.\d\d us +\d+\.\d% ", out, re.M)
@@ -228,7 +228,7 @@ def test_a_study_is_kept_carried_on_and_not_taken_for_another(
     code, out, err = run(capsys, *SMALL, "--trials", 9, *kept)
     assert code == 0
     assert err.splitlines()[0] == "study s is carried on"
-    assert err.splitlines()[1].endswith(": 9 trials of 1273 configurations that can launch, register_tile; 6 are done")
+    assert err.splitlines()[1].endswith(": 9 trials of 1273 configurations (register_tile); 6 are done")
     assert "9 trials of 1273 configurations that can launch: 9 ok" in out
     code, out, err = run(capsys, 512, *SMALL[1:], *kept)
     assert (code, out) == (2, "")
@@ -270,7 +270,7 @@ def test_a_fleet_of_shapes_is_a_study_each(tune_folder: Path, capsys: pytest.Cap
         ((*SQUARE, "--rows", SIMT, "--dtype", "bf16"), f"{SIMT}: column dtype holds fp32, and --dtype says bf16"),
         ((*SQUARE, "--rows", "none.csv"), "none.csv: cannot be read: No such file or directory"),
         ((*SMALL, "--shapes", "x.csv"), "M N K and --shapes x.csv are given: expected one of them"),
-        ((1, 2, 3, "--family", "simt", "--batch-size", 2), "a batch of problems is not measured: expected batch 1"),
+        ((1, 2, 3, "--family", "triton", "--batch-size", 2), "a batch of problems is not measured: expected batch 1"),
         ((*SMALL, "--epilogue", "bias"),
          "family register_tile has no kernel with bias: it does the plain product alone"),
         ((*SMALL, "--gpu", "a100_sxm_80gb"),
@@ -283,6 +283,18 @@ def test_bad_input(
     tune_folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...], sentence: str
 ) -> None:
     assert run(capsys, *arguments) == (2, "", f"gemmsim: {sentence}\n")
+
+
+def test_a_storage_that_cannot_be_reached_is_said_before_the_gpu_is_asked(
+    tune_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_FATAL", "no GPU is here")
+    url = "postgresql+psycopg://nobody:secret@127.0.0.1:1/none"
+    code, out, err = run(capsys, *SMALL, "--study", "s", "--storage", url)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("gemmsim: storage postgresql")
+    assert "secret" not in err
+    assert list(tune_folder.iterdir()) == []
 
 
 def test_an_empty_file_of_shapes_is_refused(tune_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ def _running(programs: Path, folder: Path, user: str | None) -> Iterator[int]:
         _wait(process, number, folder / "log")
         yield number
     finally:
-        process.send_signal(signal.SIGQUIT)
+        process.send_signal(signal.SIGINT)
         process.wait(20)
 
 
@@ -95,3 +95,15 @@ def _wait(process: subprocess.Popen[bytes], number: int, log: Path) -> None:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < until, log.read_text()
         time.sleep(0.02)
+
+
+def database(url: str, name: str) -> str:
+    """URL of a new database."""
+    from sqlalchemy import create_engine, text
+
+    word = "".join(c if c.isalnum() else "_" for c in name)[:50].lower() + f"_{os.urandom(3).hex()}"
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {word}"))
+    engine.dispose()
+    return url.removesuffix("/postgres") + f"/{word}"
