@@ -35,7 +35,7 @@ from gemmsim.search.loop import search
 from gemmsim.search.replay import Replay, replays
 from gemmsim.search.space import Candidate, space_of
 from gemmsim.search.storage import open_storage
-from gemmsim.search.trials import PLACE, STATUS, UNFINISHED, UNNEEDED
+from gemmsim.search.trials import OK, PLACE, STATUS, UNFINISHED, UNNEEDED
 from gemmsim.search.turns import CRASH
 from gemmsim.search.workers import WORKER
 
@@ -138,7 +138,7 @@ def counts(url: str, one: Replay) -> dict[str, float]:
     places += [int(t.user_attrs[PLACE]) for t in trials if t.state == TrialState.FAIL and t.user_attrs[STATUS] == CRASH]
     failed = Counter(str(trial.user_attrs.get(STATUS)) for trial in trials if trial.state == TrialState.FAIL)
     return {
-        "ok": len(good), "configurations": len(set(places)), "lost": failed.pop(UNFINISHED, 0),
+        "ok": len(good), "configurations": len(set(places)), "lost": failed.pop(UNFINISHED, 0) + failed.pop(OK, 0),
         "unneeded": failed.pop(UNNEEDED, 0), "given up": failed.pop(CRASH, 0), "failed": sum(failed.values()),
         "running": sum(trial.state == TrialState.RUNNING for trial in trials),
         "workers": len({trial.user_attrs[WORKER] for trial in good}),
