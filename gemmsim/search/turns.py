@@ -173,8 +173,7 @@ class Turns:
         """A new trial, the worker's name in it from the start."""
         template = create_trial(state=TrialState.RUNNING, user_attrs=self._born)
         trial_id = self._storage.create_new_trial(self._study._study_id, template)
-        trials = self._places.of(self._study)  # the storage's own answer for one trial takes a database as long
-        number = next(trial.number for trial in reversed(trials) if trial._trial_id == trial_id)
+        number = self._storage.get_trial_number_from_id(trial_id)
         self.under_way[number] = trial_id
         return number
 

@@ -57,14 +57,19 @@ class Worker:
 
     def gone(self, here: Worker) -> bool:
         """Whether it is known to be dead: it ran on the machine of `here` and no longer does."""
-        return bool(here.machine) and self.machine == here.machine and _started(self.pid) != self.started
+        if not here.machine or self.machine != here.machine:
+            return False
+        try:
+            return _started(self.pid) != self.started
+        except OSError:  # too many open files, say: nothing is known
+            return False
 
 
 def _started(pid: int) -> str | None:
     """When a process started, clock ticks after boot; None if there is none, or one that waits to be buried."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()  # the name may hold anything
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] in "ZX" else fields[19]
 

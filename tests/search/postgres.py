@@ -97,13 +97,13 @@ def _wait(process: subprocess.Popen[bytes], number: int, log: Path) -> None:
         time.sleep(0.02)
 
 
-def database(url: str, name: str) -> str:
+def database(url: str, name: str, encoding: str = "UTF8") -> str:
     """URL of a new database."""
     from sqlalchemy import create_engine, text
 
     word = "".join(c if c.isalnum() else "_" for c in name)[:50].lower() + f"_{os.urandom(3).hex()}"
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {word}"))
+        connection.execute(text(f"CREATE DATABASE {word} TEMPLATE template0 ENCODING '{encoding}'"))
     engine.dispose()
     return url.removesuffix("/postgres") + f"/{word}"

@@ -15,7 +15,7 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
-from postgres import PASSWORD
+from postgres import PASSWORD, database
 from spaces import replay, small
 from sqlalchemy import create_engine, inspect, text
 
@@ -51,6 +51,13 @@ def test_studies_are_found_by_name_in_every_kind(tmp_path: Path, server: str) ->
         assert found.study_name == "other"
         assert held(again, "none") is None
         dispose(one, again)
+
+
+def test_a_database_without_an_encoding_is_read_as_utf_8(server: str) -> None:
+    one = open_storage(database(server.replace(server.rpartition("/")[2], "postgres"), "bytes", "SQL_ASCII"))
+    optuna.create_study(study_name="größe", storage=one)
+    assert studies(one) == ["größe"]
+    dispose(one)
 
 
 def dispose(*storages: object) -> None:
