@@ -3,7 +3,8 @@
 A configuration's residual, log(measured / predicted) less what a shape's residuals have in common, is shared by shapes
 as far as they are alike: of the same alignment, and by the distance of the logs of their sizes. How far that reaches is
 the likeliest of a few distances given what was measured of the other shapes itself, no distance at all being one.
-The settings are the likeliest for half of the recorded shapes of the H200, rounded.
+The settings are the likeliest for half of the recorded shapes of the H200, rounded. It is by the same configurations
+that shapes learn of one another: a space of which little was measured elsewhere is hardly corrected.
 """
 
 from __future__ import annotations
