@@ -19,7 +19,7 @@ _WORDS = (
     ("trials to 1 %, 90th percentile", "after so many trials half, and nine tenths, of the searches are within 1 %"),
     ("model-guided", "the model's shortlist first, then by the model corrected with what was measured; its "
      "coefficients are fitted on other shapes"),
-    ("others' rows", "the same, given beforehand what the recorded rows of other shapes say of each configuration"),
+    ("others' rows", "the same, given beforehand what recorded rows of other shapes say of the same configurations"),
     ("in turn", "the same, shapes searched one after another, each search given the trials of those before"),
     ("under way", "the same, so many trials asked for before the first is told, as with several workers"),
     ("top k", "configurations in the model's order, nothing learnt"),

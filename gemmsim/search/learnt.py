@@ -3,7 +3,8 @@
 A configuration's residual, log(measured / predicted) less what a shape's residuals have in common, is shared by shapes
 as far as they are alike: of the same alignment, and by the distance of the logs of their sizes. How far that reaches is
 the likeliest of a few distances given what was measured of the other shapes itself, no distance at all being one.
-The settings are the likeliest for half of the recorded shapes of the H200, rounded.
+The settings are the likeliest for half of the recorded shapes of the H200, rounded. It is by the same configurations
+that shapes learn of one another: a space of which little was measured elsewhere is hardly corrected.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ Shape = tuple[int, int, int]
 MOST, MOST_IN_ALL = 32, 512
 #: standard deviation of a residual, and the distance over which parameters matter alike, as in gemmsim.search.residual
 SCALE, LENGTH = 0.1, 1.0
+#: part of a residual that is the configuration's own, the rest shared by its like
+OWN_PART = 0.33
 #: doublings of a size over which what is shared falls to 0.6 of it; 0: shapes share nothing
 REACHES = (0.0, 2.0, 8.0)
 #: part of a residual that another shape can share, however near
@@ -126,8 +129,9 @@ class _Observed:
 
     def _shared(self, places: Index) -> FloatArray:
         """Covariance of residuals of configurations at `places` with those observed, were it of one shape."""
-        alike = Alike(self.space, places, self.places).at(LENGTH)
-        return levels(self.space, places, self.places) + SCALE**2 * alike
+        own = OWN_PART * (places[:, None] == self.places[None, :])
+        alike = own + (1 - OWN_PART) * Alike(self.space, places, self.places).at(LENGTH)
+        return np.asarray(levels(self.space, places, self.places) + SCALE**2 * alike)
 
     @property
     def _own(self) -> FloatArray:

@@ -2,10 +2,8 @@
 
 The kernel has parts: how far the model is off on the whole, and on each family where there are several; the slope of
 the residuals against log predicted, by which a model that is wrong is unlearnt (at -1 its times count for nothing);
-what is a configuration's own; what those of the same block and thread tile share; what those with near parameters
-share. How large these last three are, and how far near reaches, is the likeliest of a few combinations, and the slope
-is let go only on strong evidence. That the three are of one size is the likeliest, rounded, for half of the recorded
-shapes of the H200.
+what configurations of the same block and thread tile share; what those with near parameters share. How large these two
+are, and how far near reaches, is the likeliest of a few combinations, and the slope is let go only on strong evidence.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ SLOPES = {0.1: 0.0, 1.0: -4.0}
 SCALES = (0.05, 0.15, 0.5)
 #: distances tried over which parameters matter alike, where 1 is from the least value of a parameter to its largest
 LENGTHS = (0.3, 1.0)
-#: part of a residual that is the configuration's own, that belongs to its tile, and that near parameters share
-OWN_PART, TILE_PART, NEAR_PART = 1 / 3, 1 / 3, 1 / 3
+#: part of the shared residual that belongs to the tile, the rest to near parameters
+TILE_PART = 0.4
 #: a time measured again differs by this much (NOISE_FLOOR's order)
 NOISE = 0.005
 #: so many measured configurations at most, the fastest, are regressed on: cost grows with the cube
@@ -60,13 +58,13 @@ class Alike:
     """How much of their residuals configurations at a and at b share, from 0 to 1 for the same."""
 
     def __init__(self, space: Space, a: Index, b: Index) -> None:
-        self._own = OWN_PART * (a[:, None] == b[None, :]) + TILE_PART * (space.tiles[a][:, None] == space.tiles[b])
+        self._tile = TILE_PART * (space.tiles[a][:, None] == space.tiles[b][None, :])
         x, y = space.features[a], space.features[b]
         self._square = np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0)
 
     def at(self, length: float) -> FloatArray:
         """A row a configuration at a, a column one at b; length: how far near reaches."""
-        return np.asarray(self._own + NEAR_PART * np.exp(-self._square / (2 * length**2)))
+        return np.asarray(self._tile + (1 - TILE_PART) * np.exp(-self._square / (2 * length**2)))
 
 
 def levels(space: Space, a: Index, b: Index) -> FloatArray:

@@ -146,7 +146,7 @@ def show(args: argparse.Namespace) -> None:
 
 
 def chart(curves: Sequence[Curve]) -> Any:
-    """Mean regret against trials, a panel a kernel."""
+    """Mean regret against trials, a panel a kernel; with one trial under way at a time."""
     import altair as alt
 
     from gemmsim.report.charts import regret_lines
@@ -154,7 +154,9 @@ def chart(curves: Sequence[Curve]) -> Any:
 
     kernels = dict.fromkeys(curve.rows for curve in curves)
     panels = [
-        regret_lines(points([c for c in curves if c.rows == rows])).properties(width=320, height=240, title=rows)
+        regret_lines(points([c for c in curves if c.rows == rows and c.sampler not in AHEAD])).properties(
+            width=320, height=240, title=rows
+        )
         for rows in kernels
     ]
     return alt.hconcat(*panels).properties(background="white")
