@@ -19,7 +19,7 @@ from gemmsim.search.loop import NO_TIME, PREDICTED, search
 from gemmsim.search.residual import Corrected, corrected
 from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler, _improvement
 from gemmsim.search.space import Candidate, Space, space_of
-from gemmsim.search.trials import INTERRUPTED, STATUS, distributions
+from gemmsim.search.trials import INTERRUPTED, PLACE, STATUS, distributions
 from gemmsim.search.workers import WORKER, Worker
 
 Make = Callable[[Space, int], BaseSampler]
@@ -44,7 +44,7 @@ def test_no_configuration_twice_and_every_one_is_of_the_space(make: Make) -> Non
         place = space.place(trial.params)
         assert place is not None
         assert trial.user_attrs == {
-            STATUS: "ok", PREDICTED: space.predicted_s[place], WORKER: str(Worker.this())
+            STATUS: "ok", PREDICTED: space.predicted_s[place], WORKER: str(Worker.this()), PLACE: place
         }  # fmt: skip
         assert trial.value == replay(space).time_s[place]
 
