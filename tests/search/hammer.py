@@ -25,7 +25,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import postgres
 
