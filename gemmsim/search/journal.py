@@ -29,6 +29,8 @@ def open_journal(path: str, *, create: bool = True) -> JournalStorage:
     if not os.path.exists(where) and not create:
         raise GemmsimError(f"storage {path}: there is no such file: expected the journal of a study")
     check_out(path, "storage")
+    if os.path.exists(where) and not os.path.isfile(where):  # opening a pipe would wait for its other end
+        raise GemmsimError(f"storage {path}: is a device or a pipe: expected a file, or no such one")
     _check(path)
     try:
         return JournalStorage(_Backend(where, lock_obj=_Lock(where)))

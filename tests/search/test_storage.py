@@ -73,6 +73,9 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("data.db").write_bytes(b"x" * 5000)
     dispose(open_storage("sqlite:///good.db"))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    os.mkfifo("pipe")
+    assert refused("pipe") == "storage pipe: is a device or a pipe: expected a file, or no such one"
+    Path("pipe").unlink()
     assert refused("text") == "storage text: is no journal of Optuna's: expected one, or no such file"
     assert "is no journal" in refused("short")
     assert "expected a journal, or sqlite:///good.db" in refused("good.db")
