@@ -23,6 +23,7 @@ def begun(jobs: Sequence[Job], storage: BaseStorage, name: str) -> tuple[list[op
     Raises GemmsimError, before any is made, where a study of its name is for something else.
     """
     with answering(f"study {name}"):
+        _refuse_other_count(storage, name, len(jobs))
         found = [held(storage, each) for each in names(name, jobs)]
         for study, job in zip(found, jobs, strict=True):
             if study is not None:
@@ -34,6 +35,13 @@ def begun(jobs: Sequence[Job], storage: BaseStorage, name: str) -> tuple[list[op
             ))  # fmt: skip
             made[-1].set_user_attr(ATTRIBUTE, job.plain())
     return made, sum(study is not None for study in found)
+
+
+def _refuse_other_count(storage: BaseStorage, name: str, count: int) -> None:
+    """Raise GemmsimError where the name is of one shape and several are asked for, or the reverse: workers join one."""
+    if held(storage, name) if count > 1 else studies(storage, f"{name}/"):
+        held_, asked = ("one shape", "several") if count > 1 else ("several shapes", "one")
+        raise GemmsimError(f"study {name} is of {held_}, not of {asked}: expected a new study by another name")
 
 
 def _refuse(study: optuna.Study, job: Job) -> None:
