@@ -209,6 +209,19 @@ def test_optuna_alone_does_not_survive_a_torn_record(tmp_path: Path, monkeypatch
     assert refused(str(path)) == f"storage {path}: a record in it is broken: expected a journal of Optuna's"
 
 
+def test_a_journal_that_is_broken_or_gone_while_it_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "tune.journal"
+    storage = open_storage(str(path))
+    study = optuna.create_study(storage=storage, study_name="s")
+    with path.open("a") as file:
+        file.write("no record\n{}\n")
+    with pytest.raises(GemmsimError, match=f"^storage {path}: a record in it is broken: "):
+        study.get_trials()
+    path.unlink()
+    with pytest.raises(GemmsimError, match=f"^storage {path}: cannot be read: No such file or directory$"):
+        study.get_trials()
+
+
 WRITER = """
 import os, signal, sys
 from gemmsim.search import journal
