@@ -178,9 +178,21 @@ def _one(table: Table, name: str, given: str | None) -> str:
     if len(values) != 1:
         found = ", ".join(value or "nothing" for value in values[:4])
         raise GemmsimError(f"{table.path}: column {name} holds {found}: expected one {name} a file")
-    if given is not None and given != values[0]:
+    if given is not None and not _same(name, given, values[0]):
         raise GemmsimError(f"{table.path}: column {name} holds {values[0]}, and --{name} says {given}")
     return values[0]
+
+
+def _same(name: str, given: str, held: str) -> bool:
+    """Whether two names are of one thing: a GPU's also as its device string or file, a dtype's also as PyTorch's."""
+    if given == held:
+        return True
+    try:
+        if name == "gpu":
+            return load_gpu(given).name == load_gpu(held).name
+        return name == "dtype" and dtype_name(given) == dtype_name(held)
+    except GemmsimError:
+        return False
 
 
 def _timed(table: Table) -> Index:

@@ -84,7 +84,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _escape_what_streams_cannot_say() -> None:
-    """A letter that an output's encoding lacks is shown as Python writes it, \\u6f22, and stops nothing."""
+    """A letter that an output's encoding lacks is shown as Python writes it, \\u6f22, and stops nothing.
+
+    What is written to a stream that was closed from the start (`>&-`) goes nowhere.
+    """
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

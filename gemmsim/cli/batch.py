@@ -29,7 +29,7 @@ from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.demand import TERMS
 from gemmsim.model.predict import Prediction, check_time, predict
 from gemmsim.problem import MAX_DIMENSION, Form, IntArray
-from gemmsim.rows import Column, Index, Table, out_names
+from gemmsim.rows import Column, Index, Table, out_names, read_csv
 
 #: columns of a batch that override the options of the same name
 OVERRIDES = ("gpu", "family", "dtype", "l2")
@@ -114,6 +114,25 @@ def dimensions_of(table: Table, least: Sequence[str] = SIZES) -> dict[str, IntAr
     """The columns m, n and k under whichever name; without one that is not in `least` if there is none."""
     sources = sources_of(table)
     return {name: column_of(table, sources, name, None) for name in SIZES if name in least or name in sources}
+
+
+def shapes_of(path: str) -> dict[tuple[int, int, int], str]:
+    """The different M, N, K of the CSV --shapes, in its order, and their names in it.
+
+    Raises GemmsimError for a malformed one.
+    """
+    if not path:
+        raise GemmsimError("--shapes is '': expected the name of a CSV")
+    table = read_csv(path)
+    missing = [name for name in SIZES if name not in sources_of(table)]
+    if missing:
+        raise GemmsimError(f"{path}: no column {missing[0]}: expected m, n and k, found {', '.join(table.columns)}")
+    found: dict[tuple[int, int, int], dict[str, None]] = {}
+    names = table.columns.get("name", [""] * len(table))
+    sizes = zip(*(column.tolist() for column in dimensions_of(table).values()), strict=True)
+    for shape, name in zip(sizes, names, strict=True):
+        found.setdefault(shape, {})[" ".join(name.split())] = None
+    return {shape: ", ".join(filter(None, named)) for shape, named in found.items()}
 
 
 def sources_of(table: Table) -> dict[str, str]:

@@ -16,7 +16,6 @@ from gemmsim.rows import check_out
 
 if TYPE_CHECKING:
     from gemmsim.picks import Pick
-    from gemmsim.picks.evidence import Shape
 
 FORMATS = ("triton", "cutlass", "json", "csv")
 
@@ -50,10 +49,11 @@ def command(
         raise GemmsimError(f"M N K ({' '.join(mnk)}) is given with --shapes: expected one of them")
     if names is not None and format != "triton":
         raise GemmsimError(f"--names {names} is given with --format {format}: expected it with triton")
+    from gemmsim.cli.batch import shapes_of
     from gemmsim.integrations.triton import meta_names
 
     called = meta_names(names)
-    wanted = [dimensions(mnk)] if mnk else None if shapes is None else _shapes(shapes)
+    wanted = [dimensions(mnk)] if mnk else None if shapes is None else shapes_of(shapes)
     found, asked = asked_for(gpu, dtype, family, l2, clock, store, rows, shape)
     from gemmsim.picks import every, listed
 
@@ -64,15 +64,6 @@ def command(
         send(_text(picks, format, called), out)
     near = sum(not pick.exact for pick in picks)
     click.echo(f"{len(picks)} picks to {out}{f', {near} of them of near problems' if near else ''}", err=True)
-
-
-def _shapes(path: str) -> list[Shape]:
-    """The different problems of a CSV, in its order. Raises GemmsimError for a malformed one."""
-    from gemmsim.cli.batch import dimensions_of
-    from gemmsim.rows import read_csv
-
-    sizes = dimensions_of(read_csv(path))
-    return list(dict.fromkeys(zip(*(column.tolist() for column in sizes.values()), strict=True)))
 
 
 def _text(picks: Sequence[Pick], format: str, names: dict[str, str]) -> str:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: campaign of the rows that tuning measures, whatever its study: what one has measured no other measures again
 CAMPAIGN = "tune"
+DEVICE = "0"
+#: letters of a study's name: with a shape behind it a database must hold it
+LONGEST = 400
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,13 @@ class Bench:
     device: str
     again: bool
     jobs: str | None
+
+    def refuse(self, where: str) -> None:
+        """Raise GemmsimError for an option that means nothing but where a GPU measures. where: why none does."""
+        said = {"--again": self.again, "--jobs": self.jobs is not None, "--device": self.device != DEVICE}
+        for option, given in said.items():
+            if given:
+                raise GemmsimError(f"{option} is given {where}: expected it where a GPU measures")
 
     @property
     def compilers(self) -> int | None:
@@ -42,11 +52,17 @@ def bench_options(command: _F) -> _F:
     for option in (
         click.option("--jobs", metavar="N", help="Compilers at work at once.  [default: one a core]"),
         click.option("--again", is_flag=True, help="Measure once more what the store has; the last time counts."),
-        click.option("--device", metavar="N", default="0", show_default=True, help="Which of the machine's GPUs."),
+        click.option("--device", metavar="N", default=DEVICE, show_default=True, help="Which of the machine's GPUs."),
         click.option("--gpu", metavar="G", default="auto", show_default=True, help="The hardware file of the device."),
     ):
         command = option(command)
     return command
+
+
+def check_study(name: str) -> None:
+    """Raise GemmsimError for a name that no storage could hold, or no line show."""
+    if not 0 < len(name) <= LONGEST or not name.isprintable():
+        raise GemmsimError(f"--study is {name[:40]!r}: expected a name of 1 to {LONGEST} letters that can be printed")
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gemmsim import families
-from gemmsim.cli.batch import dimensions_of
-from gemmsim.cli.held import Bench, bench_options, measuring
+from gemmsim.cli.batch import shapes_of
+from gemmsim.cli.held import Bench, bench_options, check_study, measuring
 from gemmsim.cli.options import (
     Command,
     condition,
@@ -30,7 +30,6 @@ from gemmsim.errors import GemmsimError, unknown
 from gemmsim.families import FAMILIES
 from gemmsim.hardware import load_gpu
 from gemmsim.problem import DTYPE_BYTES, Form, form_of, gemm
-from gemmsim.rows import read_csv
 
 if TYPE_CHECKING:
     import optuna
@@ -154,13 +153,7 @@ def _shapes(mnk: Sequence[str], path: str | None) -> dict[tuple[int, int, int], 
         return {dimensions(mnk): ""}
     if mnk:
         raise GemmsimError(f"M N K and --shapes {path} are given: expected one of them")
-    table = read_csv(path)
-    sizes = dimensions_of(table)
-    rows = zip(*(sizes[name].tolist() for name in "mnk"), strict=True)
-    found: dict[tuple[int, int, int], str] = {}
-    for shape, name in zip(rows, table.columns.get("name", [""] * len(table)), strict=True):
-        found[shape] = ", ".join(dict.fromkeys(filter(None, [found.get(shape), name.strip()])))
-    return found
+    return shapes_of(path)
 
 
 def _refuse_odd(asked: _Asked) -> None:
@@ -168,17 +161,14 @@ def _refuse_odd(asked: _Asked) -> None:
     if (asked.study is None) != (asked.storage is None):
         given, other = ("--study", "--storage") if asked.storage is None else ("--storage", "--study")
         raise GemmsimError(f"{given} is given without {other}: expected both, a study's name and where it is kept")
-    if asked.study == "":
-        raise GemmsimError("--study is '': expected a name")
+    if asked.study is not None:
+        check_study(asked.study)
     if asked.rows and asked.predicted:
         raise GemmsimError("--rows and --predicted are given: expected one of them")
     if asked.family not in (*FAMILIES, "all"):
         raise unknown("family", asked.family, (*FAMILIES, "all"), where="--family")
     if asked.rows or asked.predicted:
-        given = "--again" if asked.bench.again else "--jobs" if asked.bench.jobs is not None else ""
-        if given:
-            instead = "--rows" if asked.rows else "--predicted"
-            raise GemmsimError(f"{given} is given with {instead}: expected it where a GPU measures")
+        asked.bench.refuse(f"with {'--rows' if asked.rows else '--predicted'}")
 
 
 @contextlib.contextmanager
@@ -247,12 +237,17 @@ def _missing(name: str, form: Form) -> str:
 
 
 def _recorded(asked: _Asked, gpu: str | None) -> tuple[Source, Job]:
+    from gemmsim.search.space import spelled
     from gemmsim.tuning.job import RECORDED, Job
     from gemmsim.tuning.recorded import read_rows
     from gemmsim.tuning.tuner import Source
 
     family = None if asked.family == "all" else asked.family
     rows = read_rows(asked.rows, gpu=gpu, family=family, dtype=asked.dtype, l2=asked.l2)
+    if asked.shape != Form() and form_of(replace(asked.shape, dtype=rows.form.dtype)) != rows.form:
+        said = spelled(form_of(replace(asked.shape, dtype=rows.form.dtype)))
+        raise GemmsimError(f"{', '.join(asked.rows)}: rows are of {spelled(rows.form)}, and options say {said}: "
+                           "expected the same, or no such options")  # fmt: skip
     files = tuple(os.path.abspath(file) for file in asked.rows)
     job = Job(0, 0, 0, rows.form, rows.gpu.name, rows.families, rows.l2, RECORDED, {"rows": rows.digest}, files)
     return Source(rows.gpu, rows=rows), job
@@ -284,12 +279,19 @@ def _studies(jobs: Sequence[Job], storage: BaseStorage | None, name: str | None)
     return studies
 
 
+def _kept(asked: _Asked, job: Job) -> str:
+    """What there is to go on from after Ctrl-C."""
+    if job.objective == "measured":
+        return f"{f'study {asked.study} and ' if asked.study else ''}the rows are kept; the same command goes on"
+    if asked.study:
+        return f"study {asked.study} is kept; the same command goes on"
+    return "nothing is kept without --study"
+
+
 def _code(found: Sequence[Tuned], jobs: Sequence[Job], asked: _Asked) -> int:
     """Exit code: 1 if nothing ran for a shape, 130 if a person stopped it, who is told how to go on."""
     if any(tuned.stopped for tuned in found):
         done = sum(tuned.count for tuned in found)
-        kept = f"study {asked.study} and " if asked.study else ""
-        where = f"{kept}the rows are kept" if jobs[0].objective == "measured" else f"{kept or 'nothing'} is kept"
-        click.echo(f"stopped after {done} trials: {where}; the same command goes on", err=True)
+        click.echo(f"stopped after {done} trials: {_kept(asked, jobs[0])}", err=True)
         return 130
     return 0 if all(tuned.best for tuned in found) else 1

@@ -196,7 +196,7 @@ _NOT_IN_TURN = {
     "recorded": "no finalists: recorded rows cannot be timed in turn, the times are those of the rows",
     "predicted": "no finalists: the times are the model's own",
     "stopped": "no finalists: the search was stopped, each time was measured once",
-    "measured": "no finalists: each time was measured once",
+    "measured": "no finalists: none of them ran a second time, in turn; each time was measured once",
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gemmsim.cli.held import Bench, bench_options, measuring
+from gemmsim.cli.held import Bench, bench_options, check_study, measuring
 from gemmsim.cli.options import Command, real_option
 from gemmsim.errors import GemmsimError
 
@@ -41,6 +41,7 @@ def command(
     if not study or not storage:
         raise GemmsimError(f"{'--storage' if study else '--study'} is missing: expected a study's name and where it is "
                            "kept")  # fmt: skip
+    check_study(study)
     from gemmsim.cli.tuned import Screen
     from gemmsim.tuning import check_optuna, quiet_optuna
 
@@ -83,6 +84,7 @@ def _source(job: Job, asked: Bench) -> Iterator[Source]:
     from gemmsim.tuning.worker import recorded_or_predicted
 
     if job.objective != MEASURED:
+        asked.refuse(f"for a study that is {job.objective}")
         yield recorded_or_predicted(job, asked.gpu)
         return
     with measuring(asked) as source:

@@ -10,6 +10,7 @@ the same time (optuna-dashboard, where somebody edits a note) append whole recor
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from typing import Any
 
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
@@ -29,13 +30,19 @@ def open_journal(path: str, *, create: bool = True) -> JournalStorage:
     if not os.path.exists(where) and not create:
         raise GemmsimError(f"storage {path}: there is no such file: expected the journal of a study")
     check_out(path, "storage")
+    if os.path.exists(where) and not os.path.isfile(where):  # opening a pipe would wait for its other end
+        raise GemmsimError(f"storage {path}: is a device or a pipe: expected a file, or no such one")
     _check(path)
     try:
         return JournalStorage(_Backend(where, lock_obj=_Lock(where)))
     except OSError as error:
         raise GemmsimError(f"storage {path}: cannot be used: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AssertionError):
-        raise GemmsimError(f"storage {path}: a record in it is broken: expected a journal of Optuna's") from None
+        raise _broken(path) from None
+
+
+def _broken(path: str) -> GemmsimError:
+    return GemmsimError(f"storage {path}: a record in it is broken: expected a journal of Optuna's")
 
 
 def _check(path: str) -> None:
@@ -56,7 +63,15 @@ def _check(path: str) -> None:
 
 
 class _Backend(JournalFileBackend):
-    """Optuna's, errors of the disk in one sentence."""
+    """Optuna's; errors of the disk, and a record that is broken while a search runs, in one sentence."""
+
+    def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
+        try:
+            yield from super().read_logs(log_number_from)
+        except OSError as error:
+            raise GemmsimError(f"storage {self._file_path}: cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise _broken(self._file_path) from None
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         try:

@@ -78,11 +78,12 @@ def search(
         raise GemmsimError(f"trials = {trials}: expected a whole number >= 1")
     until = math.inf if budget_s is None else time.monotonic() + budget_s
     study = study or optuna.create_study(direction="minimize")
-    same_space(study, space)
-    study.sampler = _kept(space, sampler, seed)
     told = objective if isinstance(objective, Objective) else _Called(objective)
-    with answering(f"study {study.study_name}"), Turns(study, space, trials, until) as turns:
-        _loop(space, told, turns, progress)
+    with answering(f"study {study.study_name}"):
+        same_space(study, space)
+        study.sampler = _kept(space, sampler, seed)
+        with Turns(study, space, trials, until) as turns:
+            _loop(space, told, turns, progress)
     return study
 
 

@@ -216,10 +216,10 @@ def space_of(
 
 def identity_of(m: int, n: int, k: int, gpu: Gpu, form: Form, l2: str) -> dict[str, str]:
     """What configurations are for, in words that differ where it does."""
-    return {"gpu": gpu.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
+    return {"gpu": gpu.name, "problem": f"{m} x {n} x {k}", "form": spelled(form), "l2": l2}
 
 
-def _spelled(form: Form) -> str:
+def spelled(form: Form) -> str:
     """A form in words that differ where forms do."""
     extras = [*(["beta"] if form.beta else []), *form.epilogue, *([f"batch {form.batch}"] if form.batch > 1 else [])]
     return " ".join([f"{form.dtype} x {form.dtype_b} -> {form.dtype_c}", form.layout, *extras])

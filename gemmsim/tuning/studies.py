@@ -8,7 +8,7 @@ import optuna
 from optuna.storages import BaseStorage
 
 from gemmsim.errors import GemmsimError
-from gemmsim.search.storage import held, studies
+from gemmsim.search.storage import answering, held, studies
 from gemmsim.tuning.job import ATTRIBUTE, Job, job_from, refuse_other
 
 
@@ -22,20 +22,34 @@ def begun(jobs: Sequence[Job], storage: BaseStorage, name: str) -> tuple[list[op
 
     Raises GemmsimError, before any is made, where a study of its name is for something else.
     """
-    found = [held(storage, each) for each in names(name, jobs)]
-    for study, job in zip(found, jobs, strict=True):
-        if study is not None and ATTRIBUTE in study.user_attrs:
-            refuse_other(study.study_name, job_of(study), job)
-        elif study is not None and study.get_trials(deepcopy=False):
-            raise GemmsimError(f"study {study.study_name} is none of gemmsim tune's: expected a new study by another "
-                               "name")  # fmt: skip
-    made = []
-    for study, job, each in zip(found, jobs, names(name, jobs), strict=True):
-        made.append(study or optuna.create_study(
-            storage=storage, study_name=each, direction="minimize", load_if_exists=True
-        ))  # fmt: skip
-        made[-1].set_user_attr(ATTRIBUTE, job.plain())
+    with answering(f"study {name}"):
+        _refuse_other_count(storage, name, len(jobs))
+        found = [held(storage, each) for each in names(name, jobs)]
+        for study, job in zip(found, jobs, strict=True):
+            if study is not None:
+                _refuse(study, job)
+        made = []
+        for study, job, each in zip(found, jobs, names(name, jobs), strict=True):
+            made.append(study or optuna.create_study(
+                storage=storage, study_name=each, direction="minimize", load_if_exists=True
+            ))  # fmt: skip
+            made[-1].set_user_attr(ATTRIBUTE, job.plain())
     return made, sum(study is not None for study in found)
+
+
+def _refuse_other_count(storage: BaseStorage, name: str, count: int) -> None:
+    """Raise GemmsimError where the name is of one shape and several are asked for, or the reverse: workers join one."""
+    if held(storage, name) if count > 1 else studies(storage, f"{name}/"):
+        held_, asked = ("one shape", "several") if count > 1 else ("several shapes", "one")
+        raise GemmsimError(f"study {name} is of {held_}, not of {asked}: expected a new study by another name")
+
+
+def _refuse(study: optuna.Study, job: Job) -> None:
+    """Raise GemmsimError for a study that is there and is for something else."""
+    if ATTRIBUTE in study.user_attrs:
+        refuse_other(study.study_name, job_of(study), job)
+    elif study.get_trials(deepcopy=False):
+        raise GemmsimError(f"study {study.study_name} is none of gemmsim tune's: expected a new study by another name")
 
 
 def joined(storage: BaseStorage, name: str) -> list[tuple[optuna.Study, Job]]:
@@ -43,10 +57,11 @@ def joined(storage: BaseStorage, name: str) -> list[tuple[optuna.Study, Job]]:
 
     Raises GemmsimError where there is none.
     """
-    one = held(storage, name)
-    fleet = [] if one is not None else [held(storage, each) for each in studies(storage, f"{name}/")]
-    found = [one, *(study for study in fleet if study is not None and not _is_being_made(study))]
-    jobs = [(study, job_of(study)) for study in found if study is not None]
+    with answering(f"study {name}"):
+        one = held(storage, name)
+        fleet = [] if one is not None else [held(storage, each) for each in studies(storage, f"{name}/")]
+        found = [one, *(study for study in fleet if study is not None and not _is_being_made(study))]
+        jobs = [(study, job_of(study)) for study in found if study is not None]
     if not jobs:
         raise GemmsimError(f"no study {name} in the storage: expected one that gemmsim tune --study {name} has begun")
     return sorted(jobs, key=lambda item: item[1].number)

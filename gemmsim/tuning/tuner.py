@@ -15,12 +15,13 @@ from gemmsim.search.loop import Call, Objective, search
 from gemmsim.search.replay import Replay
 from gemmsim.search.sampler import ModelGuidedSampler
 from gemmsim.search.space import Space, space_of
+from gemmsim.search.storage import answering
 from gemmsim.search.trials import REASON, STATUS, Trials
 from gemmsim.tuning import finals
 from gemmsim.tuning.job import MEASURED, RECORDED, Job
 from gemmsim.tuning.objectives import Bench, Measured
 from gemmsim.tuning.recorded import Rows
-from gemmsim.tuning.result import Ended, Entry, Tuned
+from gemmsim.tuning.result import LIBRARY, Ended, Entry, Tuned
 
 Answers = Objective | Call
 
@@ -80,7 +81,16 @@ class Tuner:
     learnt: Learnt = NOTHING
 
     def tune(self, study: optuna.Study, job: Job, name: str = "") -> Tuned:
-        """Search a shape, and time what came of it in turn. KeyboardInterrupt ends it early, with what there is."""
+        """Search a shape, and time what came of it in turn. KeyboardInterrupt ends it early, with what there is.
+
+        Raises GemmsimError for wrong input, without a GPU where one measures, and for a storage that is lost.
+        """
+        with answering(f"study {study.study_name}"):
+            tuned = self._tuned(study, job, name)
+        self.watcher.ends(tuned)
+        return tuned
+
+    def _tuned(self, study: optuna.Study, job: Job, name: str) -> Tuned:
         began = time.monotonic()
         space, answers = self.source.ready(job)
         entries: list[Entry] | None = None
@@ -93,13 +103,11 @@ class Tuner:
             stopped = True
         trials = measured(space, study)
         known_s = answers.time_s if isinstance(answers, Replay) else None
-        tuned = Tuned(
+        return Tuned(
             job, name, len(space), ended(trials), time.monotonic() - began,
             entries or finals.of_trials(space, trials, known_s), in_turn=entries is not None, stopped=stopped,
             least_s=None if known_s is None else float(known_s.min()),
         )  # fmt: skip
-        self.watcher.ends(tuned)
-        return tuned
 
     def _enqueued(self, study: optuna.Study, job: Job, space: Space) -> int:
         """Have a new study begin with what was measured before; how many that is."""
@@ -121,14 +129,15 @@ class Tuner:
         self.learnt += learnt([(space, study.get_trials(deepcopy=False))])
 
     def _finals(self, study: optuna.Study, job: Job, space: Space) -> list[Entry] | None:
-        """The fastest in turn; None where there is no bench, or nothing ran."""
+        """The fastest in turn; None where there is no bench, or no configuration ran, or none a second time."""
         if self.source.bench is None:
             return None
         trials = measured(space, study)
         if not any(trial.state == TrialState.COMPLETE for trial in trials):
             return None
         self.watcher.finals()
-        return finals.in_turn(self.source.bench, job, space, trials)
+        entries = finals.in_turn(self.source.bench, job, space, trials)
+        return entries if any(e.time_s is not None and LIBRARY not in e.roles for e in entries) else None
 
 
 def measured(space: Space, study: optuna.Study) -> list[FrozenTrial]:

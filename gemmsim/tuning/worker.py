@@ -10,8 +10,9 @@ from optuna.storages import BaseStorage
 
 from gemmsim.bench.kernel_source import source_digest
 from gemmsim.hardware import load_gpu
+from gemmsim.search.storage import answering
 from gemmsim.tuning.job import MEASURED, RECORDED, Job, refuse_other
-from gemmsim.tuning.recorded import read_rows
+from gemmsim.tuning.recorded import Rows, read_rows
 from gemmsim.tuning.studies import joined
 from gemmsim.tuning.tuner import Source, Tuner, measured
 
@@ -22,9 +23,15 @@ _EXPECTED = "expected the same GPU, kernels and rows as where it was begun"
 def recorded_or_predicted(job: Job, gpu: str) -> Source:
     """Where times come from without a bench. gpu: a GPU's name or file, "auto": the study's."""
     if job.objective == RECORDED:
-        rows = read_rows(job.rows)
+        rows = _rows(job, gpu)
         return Source(rows.gpu, rows=rows)
     return Source(load_gpu(job.gpu if gpu == "auto" else gpu))
+
+
+def _rows(job: Job, gpu: str) -> Rows:
+    """The study's rows; what their files do not say, the study does."""
+    family = job.families[0] if len(job.families) == 1 else None
+    return read_rows(job.rows, gpu=job.gpu if gpu == "auto" else gpu, family=family, dtype=job.form.dtype, l2=job.l2)
 
 
 def refuse_others(studies: Sequence[tuple[optuna.Study, Job]], source: Source) -> None:
@@ -51,13 +58,15 @@ def kernel_digests(families: Sequence[str]) -> dict[str, str]:
 def work(storage: BaseStorage, name: str, tuner: Tuner) -> None:
     """Measure until every study of that name has its trials; those that are begun meanwhile come after.
 
-    Raises GemmsimError where there is none, and for a study of another GPU, other kernels or other rows.
+    Raises GemmsimError where there is none, for a study of another GPU, other kernels or other rows, and for a storage
+    that is lost.
     """
     done: set[str] = set()
-    while new := [(study, job) for study, job in joined(storage, name) if study.study_name not in done]:
-        refuse_others(new, tuner.source)
-        for study, job in new:
-            space, answers = tuner.source.ready(job)
-            tuner.watcher.begins(job, space, study.study_name, len(measured(space, study)), 0)
-            tuner.search(study, job, space, answers)
-            done.add(study.study_name)
+    with answering(f"study {name}"):
+        while new := [(study, job) for study, job in joined(storage, name) if study.study_name not in done]:
+            refuse_others(new, tuner.source)
+            for study, job in new:
+                space, answers = tuner.source.ready(job)
+                tuner.watcher.begins(job, space, study.study_name, len(measured(space, study)), 0)
+                tuner.search(study, job, space, answers)
+                done.add(study.study_name)

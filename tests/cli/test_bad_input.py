@@ -305,6 +305,15 @@ def test_a_file_that_is_there_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -
     assert Path("out.txt").read_text() == "before"
 
 
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_stream_that_was_closed_from_the_start_stops_nothing(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    with pytest.raises(SystemExit) as caught:
+        main(["tune", "64", "64", "64", "--predicted", "--gpu", "h200_sxm", "--family", "naive", "--trials", "1"])
+    getattr(sys, closed).close()
+    assert caught.value.code == 0
+
+
 @pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(), 0), (OSError(errno.ENOSPC, "No space left"), 2)])
 def test_a_reader_that_leaves_and_a_full_stdout(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: OSError, code: int

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.trial import FrozenTrial
 
 from gemmsim.cli import main
+from gemmsim.cli.tuned import Screen
 from gemmsim.store import Store
+from gemmsim.tuning.job import Job
 
 ROWS = Path(__file__).parents[2] / "studies" / "h200"
 SIMT = str(ROWS / "simt_fp32.csv.gz")
@@ -205,6 +208,21 @@ def test_stopped_by_a_person_it_says_what_was_found_and_how_to_go_on(
     assert [row["attempt"] for row in single_rows()] == [0] * (done + 3)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_ctrl_c_without_a_gpu_says_what_is_kept(
+    kept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(screen: Screen, job: Job, trial: FrozenTrial) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Screen, "trial", stop)
+    options = ("--study", "s", "--storage", tmp_path / "t.journal") if kept else ()
+    code, out, err = run(capsys, *SQUARE, "--rows", SIMT, "--trials", 3, *options)
+    said = "study s is kept; the same command goes on" if kept else "nothing is kept without --study"
+    assert (code, err.splitlines()[-1]) == (130, f"stopped after 1 trials: {said}")
+    assert "not measured: 2 of 3 trials" in out
+
+
 def test_killed_and_started_again_nothing_is_measured_twice(
     tune_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,6 +286,8 @@ def test_a_fleet_of_shapes_is_a_study_each(tune_folder: Path, capsys: pytest.Cap
         ((1, 2, 3, "--rows", SIMT), f"{SIMT}: no row is of 1 x 2 x 3: expected one of the shapes there, such as "
          "1024 x 1024 x 1024"),
         ((*SQUARE, "--rows", SIMT, "--dtype", "bf16"), f"{SIMT}: column dtype holds fp32, and --dtype says bf16"),
+        ((*SQUARE, "--rows", SIMT, "--layout", "TN", "--beta"), f"{SIMT}: rows are of fp32 x fp32 -> fp32 NN, and "
+         "options say fp32 x fp32 -> fp32 TN beta: expected the same, or no such options"),
         ((*SQUARE, "--rows", "none.csv"), "none.csv: cannot be read: No such file or directory"),
         ((*SMALL, "--shapes", "x.csv"), "M N K and --shapes x.csv are given: expected one of them"),
         ((1, 2, 3, "--family", "triton", "--batch-size", 2), "a batch of problems is not measured: expected batch 1"),

@@ -136,6 +136,44 @@ def test_a_fleet_is_worked_on_study_after_study(
     assert len(configurations(trials(journal, "f/1024x1024x1024"))) == 8
 
 
+def test_what_rows_do_not_say_the_study_does(
+    journal: str, tune_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tune_folder / "rows.csv"
+    rows.write_text("m,n,k,bm,bn,bk,tm,tn,time_s\n64,64,64,64,64,8,4,4,3e-6\n64,64,64,64,64,16,4,4,2e-6\n")
+    what = ("--gpu", "h200_sxm", "--family", "register_tile", "--dtype", "float32", "--l2", "warm")
+    kept = ("--study", "s", "--storage", journal)
+    assert run(capsys, "tune", 64, 64, 64, "--rows", rows, *what, "--trials", 1, *kept)[0] == 0
+    study = optuna.load_study(study_name="s", storage=open_storage(journal))
+    study.set_user_attr("gemmsim_tune", {**study.user_attrs["gemmsim_tune"], "trials": 2})
+    code, out, err = run(capsys, "worker", *kept)
+    assert (code, out) == (0, "1 trials by this worker: 1 ok\n"), err
+
+
+@pytest.mark.parametrize("option", [("--again",), ("--jobs", "2"), ("--device", "1")])
+def test_what_means_nothing_without_a_gpu_is_refused(
+    journal: str, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = ("--study", "s", "--storage", journal)
+    assert run(capsys, "tune", *SHAPE, "--rows", SIMT, "--trials", 1, *kept)[0] == 0
+    said = f"gemmsim: {option[0]} is given for a study that is recorded: expected it where a GPU measures\n"
+    assert run(capsys, "worker", *kept, *option) == (2, "", said)
+    said = said.replace("for a study that is recorded", "with --rows")
+    assert run(capsys, "tune", *SHAPE, "--rows", SIMT, *option) == (2, "", said)
+
+
+@pytest.mark.parametrize("verb", ["worker", "tune"])
+@pytest.mark.parametrize("name", ["", "a\nb", "\udcff", "x" * 401])
+def test_a_study_has_a_name_that_every_storage_can_hold(
+    name: str, verb: str, journal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = (*SHAPE, "--rows", SIMT) if verb == "tune" else ()
+    code, _, err = run(capsys, verb, *shape, "--study", name, "--storage", f"sqlite:///{journal}")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("gemmsim: --study is "), err
+    assert not Path(journal).exists()
+
+
 @pytest.mark.parametrize(
     ("name", "changed", "said"),
     [

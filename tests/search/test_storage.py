@@ -73,6 +73,9 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("data.db").write_bytes(b"x" * 5000)
     dispose(open_storage("sqlite:///good.db"))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    os.mkfifo("pipe")
+    assert refused("pipe") == "storage pipe: is a device or a pipe: expected a file, or no such one"
+    Path("pipe").unlink()
     assert refused("text") == "storage text: is no journal of Optuna's: expected one, or no such file"
     assert "is no journal" in refused("short")
     assert "expected a journal, or sqlite:///good.db" in refused("good.db")
@@ -204,6 +207,19 @@ def test_optuna_alone_does_not_survive_a_torn_record(tmp_path: Path, monkeypatch
     with pytest.raises(json.JSONDecodeError):
         study.set_user_attr("a", 2)
     assert refused(str(path)) == f"storage {path}: a record in it is broken: expected a journal of Optuna's"
+
+
+def test_a_journal_that_is_broken_or_gone_while_it_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "tune.journal"
+    storage = open_storage(str(path))
+    study = optuna.create_study(storage=storage, study_name="s")
+    with path.open("a") as file:
+        file.write("no record\n{}\n")
+    with pytest.raises(GemmsimError, match=f"^storage {path}: a record in it is broken: "):
+        study.get_trials()
+    path.unlink()
+    with pytest.raises(GemmsimError, match=f"^storage {path}: cannot be read: No such file or directory$"):
+        study.get_trials()
 
 
 WRITER = """

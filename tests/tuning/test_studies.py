@@ -53,6 +53,16 @@ def test_one_that_differs_stops_all_before_any_is_made(storage: optuna.storages.
     assert len(storage.get_all_studies()) == 2
 
 
+def test_a_name_is_of_one_shape_or_of_several(storage: optuna.storages.BaseStorage) -> None:
+    begun([JOB], storage, "one")
+    begun(FLEET, storage, "many")
+    with pytest.raises(GemmsimError, match=r"^study one is of one shape, not of several: expected a new study by "):
+        begun(FLEET, storage, "one")
+    with pytest.raises(GemmsimError, match=r"^study many is of several shapes, not of one: expected a new study by "):
+        begun([JOB], storage, "many")
+    assert len(storage.get_all_studies()) == 4
+
+
 def test_a_study_that_is_another_programs_is_left_alone(storage: optuna.storages.BaseStorage) -> None:
     study = optuna.create_study(storage=storage, study_name="s")
     study.add_trial(optuna.trial.create_trial(value=1.0))

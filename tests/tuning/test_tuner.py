@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import optuna
 import pytest
 
+from gemmsim.bench.task import CUBLAS, Ask
 from gemmsim.hardware import load_gpu
 from gemmsim.problem import form_of
 from gemmsim.search.loop import search
 from gemmsim.search.space import Candidate, Space
-from gemmsim.tuning.job import PREDICTED, RECORDED, Job
+from gemmsim.store import Row
+from gemmsim.tuning.job import MEASURED, PREDICTED, RECORDED, Job
 from gemmsim.tuning.recorded import Rows, read_rows
 from gemmsim.tuning.tuner import Source, Tuner, Watcher, ended
 
@@ -69,6 +72,30 @@ def test_what_was_measured_before_comes_first_and_counts() -> None:
     few = optuna.create_study()
     Tuner(source).tune(few, replace(JOB, trials=2))
     assert [space.place(t.params) for t in few.trials] == [30, 20]
+
+
+class Bench:
+    """Every configuration runs once, and none in turn."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def submit(self, ask: Ask) -> int:
+        self.asked += 1
+        return self.asked
+
+    def next(self) -> tuple[int, Row]:
+        return self.asked, {"status": "ok", "time_s": 1e-5}
+
+    def turns(self, asks: Sequence[Ask], rounds: int, budget_s: float) -> list[Row]:
+        return [{"status": "ok" if ask.family == CUBLAS else "crash", "samples_s": [1e-5] * 6} for ask in asks]
+
+
+def test_what_ran_in_its_trial_stays_where_nothing_runs_in_turn() -> None:
+    job = replace(JOB, objective=MEASURED, trials=1)
+    tuned = Tuner(Source(GPU, Bench(), compilers=1)).tune(optuna.create_study(), job)
+    assert tuned.best is not None
+    assert (tuned.best.time_s, tuned.in_turn) == (1e-5, False)
 
 
 def test_a_person_stops_it_and_has_what_was_found() -> None:
