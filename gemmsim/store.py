@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from gemmsim.database import engine_of, is_url, parsed, patiently, said, shown
 from gemmsim.errors import GemmsimError
@@ -106,21 +107,23 @@ def _table() -> Table:
 
 
 class Store:
-    """The rows in one file or database; made where there is none. place: a file, or a URL as SQLAlchemy takes it.
+    """The rows in one file or database. place: a file, or a URL as SQLAlchemy takes it; create: make what is not there.
+
+    Without create nothing is written, so that a question leaves no trace in a file that is another's, or read-only.
 
     Every method raises GemmsimError, one sentence, for a full disk, a locked file, one that is no store, or a server
     that does not answer. `name`: the file, or the URL without its password.
     """
 
-    def __init__(self, place: Path | str | None = None, *, wait_s: float = 20.0) -> None:
+    def __init__(self, place: Path | str | None = None, *, create: bool = True, wait_s: float = 20.0) -> None:
         place = default_place() if place is None else place
         self._url = _url(place)
         self.name = _name(place)
         self._file = self._url.get_backend_name() == "sqlite"
         self.table = _table()
-        self._engine = self._open(wait_s)
+        self._engine = self._made(wait_s) if create else self._found(wait_s)
 
-    def _open(self, wait_s: float) -> Engine:
+    def _made(self, wait_s: float) -> Engine:
         from sqlalchemy import event
         from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -135,6 +138,20 @@ class Store:
             indexes = [CreateIndex(index, if_not_exists=True) for index in self.table.indexes]
             for statement in [*made, *indexes]:
                 patiently(functools.partial(_execute, engine, statement), wait_s)
+        return engine
+
+    def _found(self, wait_s: float) -> Engine:
+        from sqlalchemy import inspect
+
+        with self._said():
+            if self._file:
+                _refuse_other(Path(self._url.database or ""))
+            engine = engine_of(_to_read(self._url) if self._file else self._url, wait_s)
+            if not inspect(engine).has_table(self.table.name):
+                engine.dispose()
+                raise GemmsimError(
+                    f"{self.name}: holds no table of rows: expected a store made by gemmsim measure or tune"
+                )
         return engine
 
     @contextlib.contextmanager
@@ -260,16 +277,27 @@ def _url(place: Path | str) -> URL:
     return url
 
 
+def _to_read(url: URL) -> URL:
+    """Of a file: such that nothing is written; beside one in a folder that cannot be written no other writes either."""
+    path = os.path.abspath(url.database or "")
+    alone = {} if os.access(os.path.dirname(path), os.W_OK) else {"immutable": "1"}
+    return url.set(database=f"file:{quote(path)}", query={"uri": "true", "mode": "ro", **alone})
+
+
 def _name(place: Path | str) -> str:
     return shown(_url(place)) if is_url(place) else str(place)
 
 
 def _prepare_file(path: Path) -> None:
     """The folder of a store's file. Raises GemmsimError for what is no file."""
+    _refuse_other(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _refuse_other(path: Path) -> None:
     if path.exists() and not path.is_file():
         found = "a folder" if path.is_dir() else "a device or a pipe"
         raise GemmsimError(f"{path}: cannot be a store of rows: expected a file, found {found}")
-    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _execute(engine: Engine, statement: Any) -> None:

@@ -190,6 +190,30 @@ def test_a_database_that_cannot_be_a_store() -> None:
         Store("mysql://u@h/x")
 
 
+def test_a_question_leaves_no_trace(tmp_path: Path, store: Store) -> None:
+    store.add([row()])
+    store.close()
+    folder = Path(store.name).parent
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        assert len(Store(Path(store.name), create=False).rows()) == 1
+    finally:
+        folder.chmod(0o755)
+    other = tmp_path / "another's ?.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = other.read_bytes()
+    with pytest.raises(GemmsimError, match="holds no table of rows"):
+        Store(other, create=False)
+    with pytest.raises(GemmsimError, match="unable to open database file"):
+        Store(tmp_path / "no.db", create=False)
+    assert other.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"deep", other.name}
+
+
 def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("GEMMSIM_STORE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

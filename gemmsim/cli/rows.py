@@ -94,23 +94,23 @@ def merge(store: str | None, other: str) -> None:
 
     if not is_there(other):
         raise GemmsimError(f"{other}: expected a store of rows, found no such file")
-    added = _opened(store).merge(Store(other))
+    added = _opened(store).merge(Store(other, create=False))
     click.echo(f"{added} rows are new", err=True)
 
 
 def _there(path: str | None) -> Store:
     """A store to read: one that is named must be there. Raises GemmsimError."""
-    from gemmsim.store import is_there
+    from gemmsim.store import default_place, is_there
 
     if path is not None and not is_there(path):
         raise GemmsimError(f"--store {path}: expected a store of rows, found no such file")
-    return _opened(path)
+    return _opened(path, create=path is None and not is_there(default_place()))
 
 
-def _opened(path: str | None) -> Store:
+def _opened(path: str | None, *, create: bool = True) -> Store:
     if path == "":
         raise GemmsimError("--store is '': expected a file, or the URL of a database")
     from gemmsim.store import Store, import_sqlalchemy
 
     import_sqlalchemy()
-    return Store(path)
+    return Store(path, create=create)

@@ -117,4 +117,4 @@ def evidence(rows: str | os.PathLike[str] | None = None, store: str | os.PathLik
             "are read with --rows, and gemmsim rank needs none"
         )
     import_sqlalchemy()
-    return StoreRows(Store(place))
+    return StoreRows(Store(place, create=False))

@@ -206,14 +206,14 @@ def test_no_rows_at_all(path: Path) -> None:
         best(*SIZE, store=path)
 
 
-def test_a_store_made_before_there_was_an_index_gets_one(path: Path) -> None:
+def test_a_store_made_before_there_was_an_index_gets_one_with_its_next_row(path: Path) -> None:
     import sqlite3
 
     fill(path, row("a"))
     with sqlite3.connect(path) as plain:
         plain.execute("drop index rows_by_problem")
     plain.close()
-    best(*SIZE, store=path)
+    fill(path, row("b"))
     with sqlite3.connect(path) as plain:
         asked = "explain query plan select id from rows where gpu='x' and dtype='y' and m=1 and n=1 and k=1"
         assert "INDEX rows_by_problem" in plain.execute(asked).fetchone()[-1]
