@@ -84,9 +84,14 @@ def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
     ragged = t.stream_k & (u.parts > 0)
     workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
     peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
-    passing = tile_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
-    fixup = np.where(ragged, (x.c["handover"] + x.c["fixup"] * peers) * passing, 0)
+    fixup = np.where(ragged, fixup_clk(x, 1.0, peers), 0)
     return Cost(workspace, np.where(u.summed > 0, _second_s(x, workspace), 0), fixup)
+
+
+def fixup_clk(x: Case, passed: FloatArray | float, peers: FloatArray) -> FloatArray:
+    """Clocks of a stream-K block for tiles it shares: passed, 0 or 1, whether it does; peers whose parts it sums."""
+    passing = x.bm * x.bn * x.traits.partial_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
+    return np.asarray((x.c["handover"] * passed + x.c["fixup"] * peers) * passing)
 
 
 def _second_s(x: Case, workspace: FloatArray) -> FloatArray:
