@@ -309,6 +309,12 @@ def configuration_given(tile: str | None, parameters: Sequence[str]) -> dict[str
 
 def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
     """Every parameter of the family: from --tile, from -p, or its default. Raises GemmsimError for a wrong one."""
+    defaults = {p.name: p.default for p in families.family(family).PARAMETERS}
+    return defaults | parameters_given(family, tile, parameters)
+
+
+def parameters_given(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
+    """The parameters that --tile and -p say. Raises GemmsimError for a wrong one."""
     parameters_of = {p.name: p for p in families.family(family).PARAMETERS}
     known = {name: p.default for name, p in parameters_of.items()}
     given: dict[str, int] = {} if tile is None else _tile(family, tile, list(known))
@@ -323,7 +329,7 @@ def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> d
         if name in given:
             raise GemmsimError(f"-p {text}: {name} is given twice, expected it once in --tile and -p together")
         given[name] = _value(f"-p {name}", value.strip(), families.least(parameters_of[name]))
-    return known | given
+    return given
 
 
 def _value(where: str, text: str, low: int = 1) -> int:

@@ -56,17 +56,21 @@ class Placed:
 
 
 def run(
-    kind: IntArray, clk: FloatArray, sms: Sms, *, stride: int = 0, together: bool = False, skip: bool = True
-) -> Placed:
+    kind: IntArray, clk: FloatArray, sms: Sms, *, stride: int = 0, together: bool = False, slack: float = 0.0,
+    skip: bool = True,
+) -> Placed:  # fmt: skip
     """Run all pieces. kind: of each, a row of clk; clk[k, n - 1]: clocks of a piece of kind k with n pieces on its SM.
 
     stride: 0, or pieces of a persistent launch that start first, no more than a wave. together: slots that become free
-    at once are filled SM by SM. skip: fill in whole waves at the start, the same result sooner.
+    at once are filled SM by SM. slack: ends that follow the first of them by no more than this share of the shortest
+    piece's clocks are no sooner than each other: which SM a piece goes to is then a matter of room, not of who came
+    first. skip: fill in whole waves at the start, the same result sooner.
     """
     table = np.maximum(clk, 1.0)
     pieces = _in_step(kind, sms) if skip else 0
     wave_clk = float(table[kind[0], sms.slots - 1])
     chip = _Chip(kind.tolist(), table.tolist(), sms, pieces, pieces // sms.wave * wave_clk)
+    chip.slack = slack * float(table[:, -1].min())
     chip.go(stride, together)
     sm, start, end, busy = (np.asarray(column) for column in (chip.sm, chip.start, chip.end, chip.busy))
     place = np.arange(pieces)
@@ -92,6 +96,7 @@ class _Chip:
         self.busy = [began if sm < used else 0.0 for sm in range(sms.count)]
         self.at, self.version = [began] * sms.count, [0] * sms.count
         self.changed: set[int] = set()
+        self.slack = 0.0
         self.events: list[tuple[float, int, int]] = []
         self.sm, self.start, self.end = [0] * len(kind), [0.0] * len(kind), [0.0] * len(kind)
 
@@ -99,28 +104,29 @@ class _Chip:
         """Run to the last end."""
         pieces = len(self.kind)
         last = min(self.next + stride, pieces) if stride else pieces
-        self._hand_out(range(self.sms.groups), self.began, last, together and self.began > 0)
+        self._hand_out(range(self.sms.groups), last, together and self.began > 0)
         self._foresee()
         while self.events:
-            now, ended = self._due()
+            ended = self._due()
             if stride:
                 for sm, piece in ended:
                     if piece + stride < pieces:
-                        self._admit(sm, piece + stride, now)
+                        self._admit(sm, piece + stride, self.at[sm])
             elif self.next < pieces:
-                groups = sorted({sm // self.sms.cluster for sm, _ in ended})
-                self._hand_out(groups, now, pieces, together)
+                self._hand_out(sorted({sm // self.sms.cluster for sm, _ in ended}), pieces, together)
             self._foresee()
 
-    def _due(self) -> tuple[float, list[tuple[int, int]]]:
-        """The next clock at which pieces end, and all that do: SM and piece."""
+    def _due(self) -> list[tuple[int, int]]:
+        """The pieces that end next, and those that end as soon within the slack, each with its SM."""
         now, ended = self.events[0][0], []
-        while self.events and self.events[0][0] <= now * (1 + SAME):
-            _, sm, version = heappop(self.events)
+        while self.events and self.events[0][0] <= now * (1 + SAME) + self.slack:
+            clock, sm, version = heappop(self.events)
             if version == self.version[sm]:
-                ended += [(sm, piece) for piece in self._advance(sm, now)]
+                ended += [(sm, piece) for piece in self._advance(sm, clock)]
                 self.changed.add(sm)
-        return now, ended
+                if self.slack:
+                    self._foresee()
+        return ended
 
     def _advance(self, sm: int, now: float) -> list[int]:
         """Bring an SM up to a clock; gives the pieces that end by then."""
@@ -142,9 +148,9 @@ class _Chip:
         self.sm[piece], self.start[piece] = sm, now
         self.changed.add(sm)
 
-    def _hand_out(self, groups: Iterable[int], now: float, last: int, together: bool) -> None:
+    def _hand_out(self, groups: Iterable[int], last: int, together: bool) -> None:
         """Start pieces before `last` on groups of SMs that have room: level by level, or group by group."""
-        room = {group: self._room(group, now) for group in groups}
+        room = {group: self._room(group) for group in groups}
         turns = list(room.items()) if together else []
         if not together:
             turns = [(g, 1) for level in range(self.sms.slots, 0, -1) for g, r in room.items() if r >= level]
@@ -152,16 +158,19 @@ class _Chip:
             for _ in range(clusters):
                 if self.next >= last:
                     return
-                for sm in range(group * self.sms.cluster, (group + 1) * self.sms.cluster):
-                    self._admit(sm, self.next, now)
+                for sm in self._group(group):
+                    self._admit(sm, self.next, self.at[sm])
                     self.next += 1
 
-    def _room(self, group: int, now: float) -> int:
-        """Free slots that all SMs of a group have."""
-        sms = range(group * self.sms.cluster, (group + 1) * self.sms.cluster)
-        for sm in sms:
+    def _group(self, group: int) -> range:
+        return range(group * self.sms.cluster, (group + 1) * self.sms.cluster)
+
+    def _room(self, group: int) -> int:
+        """Free slots that all SMs of a group have, once all are brought up to the latest of them."""
+        now = max(self.at[sm] for sm in self._group(group))
+        for sm in self._group(group):
             self._advance(sm, now)
-        return self.sms.slots - max(len(self.residents[sm]) for sm in sms)
+        return self.sms.slots - max(len(self.residents[sm]) for sm in self._group(group))
 
     def _foresee(self) -> None:
         """Note when the next piece ends on each SM that changed."""

@@ -23,8 +23,8 @@ class Pieces:
 
     tile: in raster order, batch and all; the first of a share. stride: pieces of a persistent launch that start first
     (see engine.run), or 0. starting, ending, fixing: shares of the clocks of a lone piece of a kind that pass before
-    its first multiplication, in its epilogue, and with what other blocks left or wait for. takes: pieces behind it
-    whose sums a share takes up; early: the share of its k-steps that one leaves to others, which it does first.
+    its first multiplication, in its epilogue, and with sums that go from block to block (the wait for them included,
+    as its coefficients are fitted).
     """
 
     tile: IntArray
@@ -35,8 +35,6 @@ class Pieces:
     starting: FloatArray
     ending: FloatArray
     fixing: FloatArray
-    takes: IntArray
-    early: FloatArray
     stride: int = 0
 
     def __len__(self) -> int:
@@ -66,7 +64,7 @@ def _slices(x: Case, whole: int, steps: int, parts: int) -> tuple[IntArray, ...]
 
 
 def _shares(x: Case, d: Demand, whole: int, steps: int, parts: int) -> tuple[IntArray, ...]:
-    """The same of stream-K's shares: its last tile's remaining blocks, and the steps it does for the tile's owner."""
+    """The same of stream-K's shares; whether sums are passed on, and of how many blocks a share takes them up."""
     rest = int(d.tiles[0]) - whole
     bounds = np.asarray([share(block, parts, rest, steps) for block in range(parts + 1)], np.int64)
     bounds = np.unique(bounds)  # nothing falls to some
@@ -75,22 +73,21 @@ def _shares(x: Case, d: Demand, whole: int, steps: int, parts: int) -> tuple[Int
     owns_last = (end % steps > 0) & (begin <= last_whole)
     until = np.searchsorted(begin, last_whole + steps)  # the first that begins in a later tile
     takes = np.where(owns_last, until - np.arange(len(begin)) - 1, 0)
-    left = np.where(begin % steps > 0, np.minimum(end, (begin // steps + 1) * steps) - begin, 0)
-    return whole + begin // steps, begin % steps, end - begin, takes, left
+    passes = ((begin % steps > 0) | (takes > 0)).astype(np.int64)
+    return whole + begin // steps, begin % steps, end - begin, passes, takes
 
 
 def _pieces(x: Case, d: Demand, columns: tuple[IntArray, ...], stride: int) -> Pieces:
     """Pieces with their kinds: whole tiles, then whatever differs in steps, tiles begun, or what is passed on."""
-    tile, first, steps, takes, left = columns
+    tile, first, steps, passes, takes = columns
     whole, k_steps = int(d.units.whole[0]), int(d.k_steps[0])
     begun = -(-(first + steps) // k_steps)
-    passed = ((left > 0) | (takes > 0)).astype(np.int64)
-    features, kind = np.unique(np.stack([steps, begun, passed, takes], 1)[whole:], axis=0, return_inverse=True)
+    features, kind = np.unique(np.stack([steps, begun, passes, takes], 1)[whole:], axis=0, return_inverse=True)
     tables = [_clocks(x, d, np.empty((0, 4)))] if whole else []
     tables += [_clocks(x, d, features.astype(np.float64))] if len(features) else []
     clk, starting, ending, fixing = (np.concatenate(parts) for parts in zip(*tables, strict=True))
     kinds = np.concatenate([np.zeros(whole, np.int64), kind.ravel() + (whole > 0)])
-    return Pieces(tile, first, steps, kinds, clk, starting, ending, fixing, takes, left / steps, stride)
+    return Pieces(tile, first, steps, kinds, clk, starting, ending, fixing, stride)
 
 
 def _clocks(x: Case, d: Demand, features: FloatArray) -> tuple[FloatArray, ...]:

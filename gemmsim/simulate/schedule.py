@@ -28,6 +28,9 @@ from gemmsim.simulate.engine import Placed, Sms, run
 from gemmsim.simulate.pieces import Pieces, pieces_of
 from gemmsim.simulate.raster import raster
 
+#: of the shortest block's time: blocks that end no further apart are in step (engine.run). Slices that differ by one
+#: k-step in a hundred do not decide which SM is free first: real blocks drift apart by more
+SLACK = 0.1
 #: pieces that are simulated at most: what does not run in step takes some 5 us of each
 MOST_PIECES = 2**20
 
@@ -105,7 +108,7 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
     if not p.feasible[row]:
         key = config_key(p.config.row(row))
         raise GemmsimError(f"{p.config.family} {key} cannot launch on {p.gpu.name}: {p.reasons[row]}")
-    x, d = _demand(p, row, traffic or {})
+    x, d = solved(p, row, traffic)
     sms = _sms(p, x, d, how)
     count = int(d.units.blocks[0])
     if count > MOST_PIECES:
@@ -114,18 +117,17 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
     pieces = pieces_of(x, d)
     if how.persistent and not pieces.stride:
         pieces = replace(pieces, stride=min(len(pieces), sms.wave))
-    placed = run(pieces.kind, pieces.clk, sms, stride=pieces.stride, together=_together(x, d))
-    placed = _wait(pieces, placed)
+    placed = run(pieces.kind, pieces.clk, sms, stride=pieces.stride, together=_together(x, d), slack=SLACK)
     return _schedule(p, row, (x, d), how, sms, pieces, placed)
 
 
-def _demand(p: Prediction, row: int, traffic: Mapping[str, float]) -> tuple[Case, Demand]:
-    """Case and Demand of a single row, with bytes from elsewhere."""
+def solved(p: Prediction, row: int, traffic: Mapping[str, float] | None = None) -> tuple[Case, Demand]:
+    """Case and Demand of a single row of a prediction, with bytes from elsewhere."""
     part = slice(row, row + 1)
     config = Config(p.config.family, {name: v[part] for name, v in p.config.values.items()})
     blocks = p.blocks_per_sm[part]
     x = make_case(p.problem.take(part), config, p.launch.part(part), blocks, p.gpu, p.calibration.values, p.l2)
-    bytes_of: dict[str, Any] = {name: np.full(1, value) for name, value in traffic.items()}
+    bytes_of: dict[str, Any] = {name: np.full(1, value) for name, value in (traffic or {}).items()}
     return x, replace(effects.fill(x), **bytes_of)
 
 
@@ -152,26 +154,11 @@ def _together(x: Case, d: Demand) -> bool:
     return bool(solver.together(x, full, busiest - full * x.blocks_per_sm)[0] >= 0.5)
 
 
-def _wait(pieces: Pieces, placed: Placed) -> Placed:
-    """Shares of stream-K that own a tile end no sooner than the others' sums of it are there and taken up."""
-    owners = np.flatnonzero(pieces.takes)
-    if not len(owners):
-        return placed
-    lasted = placed.end_clk - placed.start_clk
-    left = placed.start_clk + pieces.early * lasted * (1 - pieces.fixing[pieces.kind])
-    end = placed.end_clk.copy()
-    for i in owners.tolist():
-        fixing = pieces.fixing[pieces.kind[i]] * lasted[i]
-        end[i] = max(end[i], left[i + 1 : i + 1 + pieces.takes[i]].max() + fixing)
-    busy = placed.busy_clk + np.bincount(placed.sm, end - placed.end_clk, len(placed.busy_clk))
-    return replace(placed, end_clk=end, busy_clk=np.minimum(busy, end.max()))
-
-
 def _schedule(
-    p: Prediction, row: int, solved: tuple[Case, Demand], how: How, sms: Sms, pieces: Pieces, placed: Placed
+    p: Prediction, row: int, demand: tuple[Case, Demand], how: How, sms: Sms, pieces: Pieces, placed: Placed
 ) -> Schedule:
     """Clocks to seconds: the solver says how long the launch takes whose busiest SM is at it so long."""
-    x, d = solved
+    x, d = demand
     last = float(placed.end_clk.max())
     makespan_s, second_s = float(solver.total_s(x, d, np.full(1, last))[0]), float(np.max(d.second_s))
     each_s = (makespan_s - d.launch_s - second_s) / last

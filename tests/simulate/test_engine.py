@@ -155,6 +155,26 @@ def test_together_fills_one_sm_before_the_next() -> None:
     assert together.end_clk.max() == 32
 
 
+def test_ends_within_the_slack_are_no_sooner_than_each_other() -> None:
+    """Two SMs of two slots: the short pair ends first and takes both that wait, unless it is in step with the other."""
+    kind, clk = np.asarray([0, 1, 0, 1, 0, 0]), np.asarray([[10.0, 16.0], [10.1, 16.2]])
+    exact, slack = (run(kind, clk, Sms(2, 2), slack=share) for share in (0.0, 0.1))
+    assert exact.sm.tolist() == [0, 1, 0, 1, 0, 0]
+    assert slack.sm.tolist() == [0, 1, 0, 1, 0, 1]
+    assert exact.end_clk.max() == pytest.approx(32)
+    assert slack.end_clk.max() == pytest.approx(26.2)
+
+
+@few
+@given(launches(), st.floats(0, 0.5))
+def test_with_slack_every_piece_still_runs_once(launch: tuple[np.ndarray, np.ndarray, Sms], slack: float) -> None:
+    kind, clk, sms = launch
+    found = run(kind, clk, sms, slack=slack)
+    assert (found.end_clk > found.start_clk).all()
+    assert found.end_clk.max() <= clk[kind, 0].sum() * (1 + 1e-9)
+    assert (found.busy_clk >= np.bincount(found.sm, work_of(clk, sms)[kind], sms.count) * (1 - 1e-9)).all()
+
+
 def test_more_sms_never_hurt_equal_pieces() -> None:
     clk = np.asarray([[100.0, 130.0]])
     times = [run(np.zeros(50, int), clk, Sms(count, 2)).end_clk.max() for count in range(1, 60)]

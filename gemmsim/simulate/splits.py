@@ -1,0 +1,209 @@
+"""Ways to share out a problem along K, side by side: whole tiles, split-K by each factor, its tail alone, stream-K.
+
+Of each way the fastest configuration of the family's space, or of those with the parameters asked for; its time by the
+closed form, and the schedule's makespan beside it. A launch with few rows is also asked the other way round, as
+C^T = B^T A^T, where the family has the layouts for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gemmsim import families
+from gemmsim.conditions import DEFAULT_L2
+from gemmsim.config import Config, config_key
+from gemmsim.errors import GemmsimError
+from gemmsim.families.unique import unique_rows
+from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.model.predict import Prediction, predict
+from gemmsim.problem import Form, form_of, gemm
+from gemmsim.simulate.schedule import schedule, solved
+
+#: parameters that share tiles out along K
+WAYS = ("split_k", "split_tail", "stream_k")
+#: parameters that change places when A and B do
+TURNED = {"bm": "bn", "wm": "wn", "tm": "tn"}
+#: rows of C up to which A and B are also swapped
+SKINNY = 128
+
+
+@dataclass(frozen=True)
+class Split:
+    """One way and its fastest configuration.
+
+    time_s: the closed form's; makespan_s: the schedule's, or the closed form's again where simulated is false. share:
+    the best time over this one. waves, idle_share: of the schedule. partial_bytes: partial results written and read
+    again; workspace_bytes: device memory that the launch is given; sharing_s: time of all that if it were alone.
+    """
+
+    way: str
+    swapped: bool
+    split_k: int
+    key: str
+    config: Mapping[str, int]
+    time_s: float
+    makespan_s: float
+    simulated: bool
+    share: float
+    blocks: int
+    places: int
+    waves: int
+    idle_share: float
+    partial_bytes: float
+    workspace_bytes: int
+    sharing_s: float
+    calibration: str
+    extrapolated: bool
+
+
+@dataclass(frozen=True)
+class Splits:
+    """All ways, fastest first; verdict: which wins, by how much and why; notes: what was not looked at, and why."""
+
+    m: int
+    n: int
+    k: int
+    gpu: Gpu
+    family: str
+    form: Form
+    l2: str
+    ways: tuple[Split, ...]
+    verdict: str
+    notes: tuple[str, ...]
+
+
+def splits(
+    m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str | Form, family: str, config: Mapping[str, int] | None = None,
+    l2: str = DEFAULT_L2, calibrated: str = "auto", num_sms: int | None = None,
+) -> Splits:  # fmt: skip
+    """Every way of the family. config: parameters that are kept as they are. Raises GemmsimError for wrong input."""
+    chip, form = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), form_of(dtype)
+    kept = {name: value for name, value in (config or {}).items() if name not in WAYS}
+    asked: dict[str, Any] = {"gpu": chip, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "family": family}
+    space = _space(family, kept)
+    p = predict(m, n, k, dtype=form, config=space, **asked)
+    found = [*_fastest(p, form, asked, swapped=False)]
+    if not found:
+        raise GemmsimError(f"no configuration of {family} can launch {m} x {n} x {k} on {chip.name}: {p.reasons[0]}")
+    notes = [*_notes(p, found)]
+    if m <= SKINNY and n > m:
+        swapped, why = _swapped(m, n, k, form, kept, asked)
+        found += swapped
+        notes += why
+    best = min(way.time_s for way in found)
+    ways = sorted((replace(way, share=best / way.time_s) for way in found), key=lambda way: way.time_s)
+    return Splits(m, n, k, p.gpu, family, form, l2, tuple(ways), _verdict(ways), tuple(notes))
+
+
+def _space(family: str, kept: Mapping[str, int]) -> Config:
+    """Configurations of the space that have these values; if it has none, those values in every way of the space."""
+    space = families.space(family)
+    here = np.ones(len(space), bool)
+    for name, value in kept.items():
+        here &= space[name] == value
+    if here.any():
+        return space.take(np.flatnonzero(here))
+    ways = {name: space[name] for name in WAYS if name in space.values}
+    if not ways:
+        return families.config(family, kept)
+    first, _ = unique_rows(ways)
+    return families.config(family, {**kept, **{name: column[first] for name, column in ways.items()}})
+
+
+def _fastest(p: Prediction, form: Form, asked: Mapping[str, Any], *, swapped: bool) -> Iterator[Split]:
+    """The fastest row of each way that can launch, with what sharing costs it."""
+    names = [name for name in WAYS if name in p.config.values]
+    _, way = unique_rows({name: p.config[name] for name in names}) if names else ([], np.zeros(len(p), np.int64))
+    order = np.lexsort((p.time_s, way))
+    order = order[p.feasible[order]]
+    rows = order[np.unique(way[order], return_index=True)[1]]
+    if not len(rows):
+        return
+    sizes = [int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k)]
+    best = predict(*sizes, dtype=form, config=p.config.take(rows), terms=True, **asked)
+    yield from (_split(best, row, form, swapped) for row in range(len(best)))
+
+
+def _split(p: Prediction, row: int, form: Form, swapped: bool) -> Split:
+    config, s, (_, d) = p.config.row(row), schedule(p, row), solved(p, row)
+    return Split(
+        way=_way(config), swapped=swapped, split_k=config.get("split_k", 1), key=config_key(config), config=config,
+        time_s=float(p.time_s[row]), makespan_s=s.makespan_s, simulated=s.simulated, share=1.0,
+        blocks=int(d.units.blocks[0]), places=p.gpu.sm_count * s.slots, waves=s.waves, idle_share=s.idle_share,
+        partial_bytes=2 * float(np.max(d.workspace_bytes)), workspace_bytes=_workspace_bytes(p, row, form),
+        sharing_s=float(p.demand["split"][row]), calibration=p.calibration.name, extrapolated=bool(p.extrapolated[row]),
+    )  # fmt: skip
+
+
+def _way(config: Mapping[str, int]) -> str:
+    if config.get("stream_k"):
+        return "stream-K"
+    if config.get("split_k", 1) == 1:
+        return "whole tiles"
+    return f"split-K {config['split_k']}{' of the tail' if config.get('split_tail') else ''}"
+
+
+def _workspace_bytes(p: Prediction, row: int, form: Form) -> int:
+    """Device memory beside A, B and C, from the family's plan; 0 for one that has none."""
+    plan = getattr(families.family(p.config.family), "plan", None)
+    if plan is None:
+        return 0
+    sizes = (int(x[row]) for x in (p.problem.m, p.problem.n, p.problem.k))
+    slots = p.gpu.sm_count * int(p.blocks_per_sm[row])
+    return int(plan(*sizes, p.config.row(row), form, slots).workspace_bytes)
+
+
+def _notes(p: Prediction, found: list[Split]) -> Iterator[str]:
+    """Ways of the space of which no configuration can launch, and families that have none."""
+    names = [name for name in WAYS if name in p.config.values]
+    if not names:
+        have = [name for name in families.FAMILIES if {q.name for q in families.family(name).PARAMETERS} & set(WAYS)]
+        yield f"{p.config.family} computes whole tiles alone: {', '.join(have)} shares them out along K"
+        return
+    missing: dict[str, list[str]] = {}
+    seen, reasons = {way.way for way in found}, p.reasons
+    for row in unique_rows({name: p.config[name] for name in names})[0].tolist():
+        way = _way(p.config.row(row))
+        if way not in seen and reasons[row]:
+            missing.setdefault(reasons[row].partition(":")[0], []).append(way)
+    yield from (f"refused ({code}): {', '.join(ways)}" for code, ways in missing.items())
+
+
+def _swapped(
+    m: int, n: int, k: int, form: Form, kept: Mapping[str, int], asked: Mapping[str, Any]
+) -> tuple[list[Split], list[str]]:
+    """The fastest way of C^T = B^T A^T, whose operands are as they lie in memory; or why there is none."""
+    flipped = "".join({"N": "T", "T": "N"}[side] for side in reversed(form.layout))
+    turned = replace(form, layout=flipped)
+    family, other = asked["family"], {b: a for a, b in TURNED.items()} | TURNED
+    if form.dtype_b not in (None, form.dtype) or form.epilogue or form.beta:
+        return [], ["A and B not swapped: expected the plain product of one type"]
+    if not families.does(family, gemm(n, m, k, turned)):
+        return [], [f"A and B not swapped: that is layout {flipped}, which {family} has no kernel for"]
+    config = _space(family, {other.get(name, name): value for name, value in kept.items()})
+    found = [*_fastest(predict(n, m, k, dtype=turned, config=config, **asked), turned, asked, swapped=True)]
+    return sorted(found, key=lambda way: way.time_s)[:1], ["swapped: C^T is what is written, row-major"]
+
+
+def _verdict(ways: list[Split]) -> str:
+    """Which way wins, by how much over whole tiles (or the next best over them), and why."""
+    best = ways[0]
+    name = f"{best.way}{', A and B swapped' * best.swapped}"
+    whole = next((way for way in ways if way.way == "whole tiles" and not way.swapped), None)
+    if whole is None or len(ways) == 1:
+        return f"{name}: the only way that can launch" if len(ways) == 1 else f"{name} wins"
+    if best is whole:
+        return f"whole tiles win by {ways[1].time_s / best.time_s - 1:.1%} over {ways[1].way}: {_idle(best)}"
+    gain = f"{name} wins by {whole.time_s / best.time_s - 1:.1%} over whole tiles"
+    sharing = f", and sharing costs {best.sharing_s * 1e6:.2f} us if it were alone" if best.sharing_s else ""
+    return f"{gain}: those {_idle(whole)}, these {_idle(best)}{sharing}"
+
+
+def _idle(way: Split) -> str:
+    """89 blocks on 264 places leave 60 % of the SMs' time idle."""
+    idle = f" leave {way.idle_share:.1%} of the SMs' time idle" if way.simulated else ""
+    return f"are {way.blocks} block{'s' * (way.blocks > 1)} on {way.places} places and{idle}"
