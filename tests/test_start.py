@@ -30,7 +30,8 @@ def test_importing_gemmsim_loads_nothing() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"],
-                                       ["predict", "64", "64", "64", "--family", "simt"]])  # fmt: skip
+                                       ["predict", "64", "64", "64", "--family", "simt"],
+                                       ["split", "64", "64", "64"]])  # fmt: skip
 def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
     code = (
         f"from gemmsim.cli import main\ntry:\n    main({[*arguments, '--gpu', 'h200_sxm']!r})\nexcept SystemExit: pass"
@@ -63,5 +64,5 @@ def test_names_are_public_and_unknown_ones_are_none() -> None:
     assert {"predict", "rank", "explain", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
     for name in gemmsim.__all__:
         assert getattr(gemmsim, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'simulate'"):
-        gemmsim.simulate  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'guess'"):
+        gemmsim.guess  # noqa: B018

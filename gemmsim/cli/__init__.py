@@ -18,6 +18,7 @@ VERBS = {
     "predict": "Time of one configuration, or of a CSV of them.",
     "rank": "Every feasible configuration of a problem, best first.",
     "explain": "Where the time goes, what bounds it, and the one change that helps most.",
+    "split": "Whole tiles, split-K and stream-K of a problem side by side: which wins, and why.",
     "occupancy": "Blocks per SM from threads, registers and shared memory.",
     "specs": "The GPUs gemmsim knows, and a check of your own file.",
     "compile": "Configurations to cubins: registers, spills, shared memory, warnings. No GPU is needed.",

@@ -73,18 +73,23 @@ def problem_argument(command: _F) -> _F:
 
 
 def model_options(command: _F) -> _F:
-    """Options of every prediction: gpu, dtype, family, l2, without, calibration, num_sms."""
+    """Options of every prediction: those of where it runs, and without."""
+    free = click.option("--without", metavar="X", multiple=True, help="Let this effect cost nothing; repeatable.")
+    return place_options(free(command))
+
+
+def place_options(command: _F) -> _F:
+    """Which kernel runs where, by which coefficients: gpu, dtype, family, l2, calibration, num_sms."""
     for option in reversed(
         (
             click.option("--gpu", metavar="G", help="Name (h200_sxm), device string, or file (./mychip.yaml)."),
             click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]"),
             click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's "
-                "first; in rank all of them]"),
+                "first; in rank all of them, in split the first that shares tiles out along K]"),
             click.option(
                 "--l2", metavar="C", help=f"What the L2 holds at the start: {', '.join(L2_CONDITIONS)}.  "
                 f"[default: {DEFAULT_L2}]",
             ),
-            click.option("--without", metavar="X", multiple=True, help="Let this effect cost nothing; repeatable."),
             click.option(
                 "--calibration", metavar="FILE|none", default="auto",
                 help="Fitted coefficients.  [default: those shipped for the GPU and family, if any]",
