@@ -1,1 +1,1 @@
-"""The event-level twin of the model: what a launch does block by block. Time of a block still comes from the solver."""
+"""What closed forms cannot see: launches walked block by block. Sees problems, families, chips and the model alone."""

@@ -13,27 +13,28 @@ import numpy as np
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.problem import IntArray
 
-ORDERS = ("row", "column", "grouped", "hilbert")
+ROW, COLUMN, GROUPED, HILBERT = "row", "column", "grouped", "hilbert"
+RASTERS = (ROW, COLUMN, GROUPED, HILBERT)
 
 
-def raster(order: str, tiles_m: int, tiles_n: int, group_m: int = 1) -> tuple[IntArray, IntArray]:
+def order(raster: str, tiles_m: int, tiles_n: int, group_m: int = 1) -> tuple[IntArray, IntArray]:
     """Tile row and tile column of each block of one problem, int64 arrays of tiles_m x tiles_n, in launch order.
 
     group_m counts with `grouped` alone; more rows than there are mean all of them. Raises GemmsimError for an unknown
-    order, and for a grid or group that is none.
+    raster, and for a grid or group that is none.
     """
-    if order not in ORDERS:
-        raise unknown("raster order", order, ORDERS)
+    if raster not in RASTERS:
+        raise unknown("raster", raster, RASTERS)
     for name, value in (("tiles_m", tiles_m), ("tiles_n", tiles_n), ("group_m", group_m)):
         if value < 1:
-            raise GemmsimError(f"raster {order}: {name} = {value}, expected a whole number >= 1")
+            raise GemmsimError(f"raster {raster}: {name} = {value}, expected a whole number >= 1")
     block = np.arange(tiles_m * tiles_n, dtype=np.int64)
-    if order == "column":
+    if raster == COLUMN:
         return block % tiles_m, block // tiles_m
-    if order == "grouped":
+    if raster == GROUPED:
         return _grouped(block, tiles_m, tiles_n, min(group_m, tiles_m))
     row, column = block // tiles_n, block % tiles_n
-    if order == "hilbert":
+    if raster == HILBERT:
         along = np.argsort(_along_curve(row, column, max(tiles_m, tiles_n)), kind="stable")
         return row[along], column[along]
     return row, column

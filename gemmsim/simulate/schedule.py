@@ -26,7 +26,7 @@ from gemmsim.model.residency import usable_sms
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate.engine import Placed, Sms, run
 from gemmsim.simulate.pieces import Pieces, pieces_of
-from gemmsim.simulate.raster import raster
+from gemmsim.simulate.raster import GROUPED, order
 
 #: of the shortest block's time: blocks that end no further apart are in step (engine.run). Slices that differ by one
 #: k-step in a hundred do not decide which SM is free first: real blocks drift apart by more
@@ -39,11 +39,11 @@ MOST_PIECES = 2**20
 class How:
     """How the launch is laid out beyond its configuration.
 
-    order: of tiles (gemmsim.simulate.raster), '' for the family's own. cluster_m, cluster_n: blocks of a cluster along
-    M and N. persistent: as many blocks as reside at once, each going through every so-manieth tile.
+    raster: order of tiles (gemmsim.simulate.raster), '' for the family's own. cluster_m, cluster_n: blocks of a
+    cluster along M and N. persistent: as many blocks as reside at once, each going through every so-manieth tile.
     """
 
-    order: str = ""
+    raster: str = ""
     cluster_m: int = 1
     cluster_n: int = 1
     persistent: bool = False
@@ -57,6 +57,8 @@ class How:
 @dataclass(frozen=True)
 class Schedule:
     """A launch in time, s from the moment it is asked for. Arrays of pieces are in launch order, `kind` their kind.
+
+    busiest_clk: SM clocks from the first start to the last end, before memory and power stretch them.
 
     row, column: tile of C (of a share the first); problem: of a batch; first_step, steps: along K. busy_s: of each SM,
     with at least one block. waves: most pieces a slot has in turn. idle_share: of all SMs' time while blocks run, what
@@ -75,6 +77,7 @@ class Schedule:
     waves: int
     idle_share: float
     tail_s: float
+    busiest_clk: float
     launch_s: float
     second_s: float
     busy_s: FloatArray
@@ -102,7 +105,7 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
     """The schedule of one row of a prediction (which holds problem, configuration, family and GPU).
 
     traffic: bytes of the whole launch in place of the closed form's, under the names of Demand: l2_weighted_bytes,
-    dram_read_bytes, dram_write_bytes. Raises GemmsimError for a row that cannot launch, and for an order or a cluster
+    dram_read_bytes, dram_write_bytes. Raises GemmsimError for a row that cannot launch, and for a raster or a cluster
     that its grid cannot take.
     """
     if not p.feasible[row]:
@@ -172,7 +175,7 @@ def _schedule(
         simulated=True, note="", slots=sms.slots,
         waves=int(-(-np.bincount(placed.sm).max() // sms.slots)),
         idle_share=float(1 - busy.mean() / last), tail_s=float(last - _ends(placed, len(used)).min()) * each_s,
-        launch_s=d.launch_s, second_s=second_s, busy_s=busy * each_s, sm=placed.sm,
+        busiest_clk=last, launch_s=d.launch_s, second_s=second_s, busy_s=busy * each_s, sm=placed.sm,
         start_s=d.launch_s + placed.start_clk * each_s, end_s=d.launch_s + placed.end_clk * each_s,
         row=rows[tile], column=columns[tile], problem=problem, first_step=pieces.first_step, steps=pieces.steps,
         kind=pieces.kind, starting=pieces.starting, ending=pieces.ending, fixing=pieces.fixing,
@@ -191,7 +194,7 @@ def _tiles(p: Prediction, row: int, d: Demand, how: How) -> tuple[IntArray, IntA
     down, across = int(d.tiles_m[0]) // how.cluster_m, int(d.tiles_n[0]) // how.cluster_n
     config = p.config.take(np.asarray([row]))
     group = int(families.family(p.config.family).group_m(config)[0])
-    rows, columns = raster(how.order or "grouped", down, across, max(1, group // how.cluster_m))
+    rows, columns = order(how.raster or GROUPED, down, across, max(1, group // how.cluster_m))
     inside = np.arange(how.cluster)
     rows = (rows[:, None] * how.cluster_m + inside // how.cluster_n).ravel()
     return rows, (columns[:, None] * how.cluster_n + inside % how.cluster_n).ravel()
@@ -203,7 +206,7 @@ def _closed_form(p: Prediction, row: int, sms: Sms, note: str) -> Schedule:
     nan = float("nan")
     return Schedule(
         key=config_key(p.config.row(row)), gpu=p.gpu.name, makespan_s=time_s, closed_form_s=time_s, simulated=False,
-        note=note, slots=sms.slots, waves=int(p.waves[row]), idle_share=nan, tail_s=nan, launch_s=nan, second_s=nan,
-        busy_s=none, sm=whole, start_s=none, end_s=none, row=whole, column=whole, problem=whole, first_step=whole,
+        note=note, slots=sms.slots, waves=int(p.waves[row]), idle_share=nan, tail_s=nan, busiest_clk=nan,
+        launch_s=nan, second_s=nan, busy_s=none, sm=whole, start_s=none, end_s=none, row=whole, column=whole, problem=whole, first_step=whole,
         steps=whole, kind=whole, starting=none, ending=none, fixing=none,
     )  # fmt: skip

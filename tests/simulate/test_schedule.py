@@ -50,7 +50,7 @@ def test_every_k_step_of_every_tile_once(size: tuple[int, int, int], more: dict[
     config = p.config.row(0)
     down, across, steps = -(-size[0] // config["bm"]), -(-size[1] // config["bn"]), -(-size[2] // config["bk"])
     done = np.zeros((down, across, steps), int)
-    order = {(r, c): i for i, (r, c) in enumerate(zip(*module.raster("grouped", down, across, 8), strict=True))}
+    order = {(r, c): i for i, (r, c) in enumerate(zip(*module.order("grouped", down, across, 8), strict=True))}
     places = {i: place for place, i in order.items()}
     for i in range(len(s)):
         at, left = order[int(s.row[i]), int(s.column[i])], int(s.steps[i])
@@ -143,10 +143,10 @@ def test_a_persistent_launch_of_equal_tiles_takes_as_long() -> None:
     assert (persistent.sm[264:] == persistent.sm[:-264]).all()
 
 
-@pytest.mark.parametrize("order", ["row", "column", "hilbert"])
-def test_an_order_names_the_tiles(order: str) -> None:
-    s = schedule(asked(1024, 1024, 64), how=How(order=order))
-    np.testing.assert_array_equal((s.row, s.column), module.raster(order, 16, 4))
+@pytest.mark.parametrize("raster", ["row", "column", "hilbert"])
+def test_a_raster_names_the_tiles(raster: str) -> None:
+    s = schedule(asked(1024, 1024, 64), how=How(raster=raster))
+    np.testing.assert_array_equal((s.row, s.column), module.order(raster, 16, 4))
 
 
 def test_a_batch_is_one_launch() -> None:
@@ -177,7 +177,7 @@ def test_rows_of_a_batch_of_predictions() -> None:
         (How(cluster_m=3), {}, "cluster of 3 x 1 blocks: expected its sides to divide the grid of 8 x 2 tiles"),
         (How(cluster_n=0), {}, "cluster of 1 x 0 blocks: expected its sides"),
         (How(cluster_m=2), {"split_k": 4}, "cluster of 2 x 1 blocks: expected whole tiles"),
-        (How(order="spiral"), {}, "unknown raster order 'spiral'"),
+        (How(raster="spiral"), {}, "unknown raster 'spiral'"),
     ],
 )
 def test_what_the_grid_cannot_take(how: How, config: dict[str, int], said: str) -> None:
