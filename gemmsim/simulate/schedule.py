@@ -10,7 +10,7 @@ leave SMs empty, and in how often two blocks of an SM end together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from gemmsim.simulate.raster import GROUPED, order
 SLACK = 0.1
 #: pieces that are simulated at most: what does not run in step takes some 5 us of each
 MOST_PIECES = 2**20
+NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -54,45 +55,51 @@ class How:
         return self.cluster_m * self.cluster_n
 
 
+def _no_numbers() -> FloatArray:
+    return np.zeros(0)
+
+
+def _no_places() -> IntArray:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Schedule:
     """A launch in time, s from the moment it is asked for. Arrays of pieces are in launch order, `kind` their kind.
 
-    busiest_clk: SM clocks from the first start to the last end, before memory and power stretch them.
-
-    row, column: tile of C (of a share the first); problem: of a batch; first_step, steps: along K. busy_s: of each SM,
-    with at least one block. waves: most pieces a slot has in turn. idle_share: of all SMs' time while blocks run, what
-    they stand idle; tail_s: from the first SM that runs out of work to the last end. starting, ending, fixing: of each
-    kind (see Pieces). simulated: false where makespan_s is the closed form's, for the reason in `note`, and no piece
-    was placed.
+    busiest_clk: SM clocks from the first start to the last end, before memory and power stretch them. busy_s: of each
+    SM, with at least one block. waves: most pieces a slot has in turn. idle_share: of all SMs' time while blocks run,
+    what they stand idle; tail_s: from the first SM that runs out of work to the last end. row, column: tile of C (of a
+    share the first); problem: of a batch; first_step, steps: along K. starting, ending, fixing: of each kind (see
+    Pieces). simulated: false where makespan_s is the closed form's, for the reason in `note`, and no piece was placed.
     """
 
     key: str
     gpu: str
     makespan_s: float
     closed_form_s: float
-    simulated: bool
-    note: str
     slots: int
     waves: int
-    idle_share: float
-    tail_s: float
-    busiest_clk: float
-    launch_s: float
-    second_s: float
-    busy_s: FloatArray
-    sm: IntArray
-    start_s: FloatArray
-    end_s: FloatArray
-    row: IntArray
-    column: IntArray
-    problem: IntArray
-    first_step: IntArray
-    steps: IntArray
-    kind: IntArray
-    starting: FloatArray
-    ending: FloatArray
-    fixing: FloatArray
+    simulated: bool = True
+    note: str = ""
+    idle_share: float = NAN
+    tail_s: float = NAN
+    busiest_clk: float = NAN
+    launch_s: float = NAN
+    second_s: float = NAN
+    busy_s: FloatArray = field(default_factory=_no_numbers)
+    sm: IntArray = field(default_factory=_no_places)
+    start_s: FloatArray = field(default_factory=_no_numbers)
+    end_s: FloatArray = field(default_factory=_no_numbers)
+    row: IntArray = field(default_factory=_no_places)
+    column: IntArray = field(default_factory=_no_places)
+    problem: IntArray = field(default_factory=_no_places)
+    first_step: IntArray = field(default_factory=_no_places)
+    steps: IntArray = field(default_factory=_no_places)
+    kind: IntArray = field(default_factory=_no_places)
+    starting: FloatArray = field(default_factory=_no_numbers)
+    ending: FloatArray = field(default_factory=_no_numbers)
+    fixing: FloatArray = field(default_factory=_no_numbers)
 
     def __len__(self) -> int:
         return len(self.sm)
@@ -116,7 +123,8 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
     count = int(d.units.blocks[0])
     if count > MOST_PIECES:
         note = f"{count} blocks, more than the {MOST_PIECES} that are simulated: makespan_s is the closed form's"
-        return _closed_form(p, row, sms, note)
+        time_s, waves = float(p.time_s[row]), int(p.waves[row])
+        return Schedule(config_key(p.config.row(row)), p.gpu.name, time_s, time_s, sms.slots, waves, False, note)
     pieces = pieces_of(x, d)
     if how.persistent and not pieces.stride:
         pieces = replace(pieces, stride=min(len(pieces), sms.wave))
@@ -137,7 +145,7 @@ def solved(p: Prediction, row: int, traffic: Mapping[str, float] | None = None) 
 def _sms(p: Prediction, x: Case, d: Demand, how: How) -> Sms:
     """The SMs that the launch can use. Raises GemmsimError for a cluster that grid or GPU cannot take."""
     tiles_m, tiles_n, slots = int(d.tiles_m[0]), int(d.tiles_n[0]), int(x.blocks_per_sm[0])
-    if how.cluster == 1:
+    if how.cluster_m == how.cluster_n == 1:
         return Sms(p.gpu.sm_count, slots)
     shape = f"cluster of {how.cluster_m} x {how.cluster_n} blocks"
     if min(how.cluster_m, how.cluster_n) < 1 or tiles_m % how.cluster_m or tiles_n % how.cluster_n:
@@ -172,8 +180,7 @@ def _schedule(
     used = busy[: sms.groups * sms.cluster]
     return Schedule(
         key=config_key(p.config.row(row)), gpu=p.gpu.name, makespan_s=makespan_s, closed_form_s=float(p.time_s[row]),
-        simulated=True, note="", slots=sms.slots,
-        waves=int(-(-np.bincount(placed.sm).max() // sms.slots)),
+        slots=sms.slots, waves=int(-(-np.bincount(placed.sm).max() // sms.slots)),
         idle_share=float(1 - busy.mean() / last), tail_s=float(last - _ends(placed, len(used)).min()) * each_s,
         busiest_clk=last, launch_s=d.launch_s, second_s=second_s, busy_s=busy * each_s, sm=placed.sm,
         start_s=d.launch_s + placed.start_clk * each_s, end_s=d.launch_s + placed.end_clk * each_s,
@@ -198,15 +205,3 @@ def _tiles(p: Prediction, row: int, d: Demand, how: How) -> tuple[IntArray, IntA
     inside = np.arange(how.cluster)
     rows = (rows[:, None] * how.cluster_m + inside // how.cluster_n).ravel()
     return rows, (columns[:, None] * how.cluster_n + inside % how.cluster_n).ravel()
-
-
-def _closed_form(p: Prediction, row: int, sms: Sms, note: str) -> Schedule:
-    """The model's own answer where nothing is simulated."""
-    none, whole, time_s = np.zeros(0), np.zeros(0, np.int64), float(p.time_s[row])
-    nan = float("nan")
-    return Schedule(
-        key=config_key(p.config.row(row)), gpu=p.gpu.name, makespan_s=time_s, closed_form_s=time_s, simulated=False,
-        note=note, slots=sms.slots, waves=int(p.waves[row]), idle_share=nan, tail_s=nan, busiest_clk=nan,
-        launch_s=nan, second_s=nan, busy_s=none, sm=whole, start_s=none, end_s=none, row=whole, column=whole, problem=whole, first_step=whole,
-        steps=whole, kind=whole, starting=none, ending=none, fixing=none,
-    )  # fmt: skip

@@ -176,6 +176,7 @@ def test_rows_of_a_batch_of_predictions() -> None:
     [
         (How(cluster_m=3), {}, "cluster of 3 x 1 blocks: expected its sides to divide the grid of 8 x 2 tiles"),
         (How(cluster_n=0), {}, "cluster of 1 x 0 blocks: expected its sides"),
+        (How(cluster_m=-1, cluster_n=-1), {}, "cluster of -1 x -1 blocks: expected its sides"),
         (How(cluster_m=2), {"split_k": 4}, "cluster of 2 x 1 blocks: expected whole tiles"),
         (How(raster="spiral"), {}, "unknown raster 'spiral'"),
     ],
