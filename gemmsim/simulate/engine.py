@@ -70,8 +70,7 @@ def run(
     pieces = _in_step(kind, sms) if skip else 0
     wave_clk = float(table[kind[0], sms.slots - 1])
     chip = _Chip(kind.tolist(), table.tolist(), sms, pieces, pieces // sms.wave * wave_clk)
-    chip.slack = slack * float(table[:, -1].min())
-    chip.go(stride, together)
+    chip.go(stride, together, slack * float(table[:, -1].min()))
     sm, start, end, busy = (np.asarray(column) for column in (chip.sm, chip.start, chip.end, chip.busy))
     place = np.arange(pieces)
     sm[:pieces] = place // sms.cluster % sms.groups * sms.cluster + place % sms.cluster
@@ -90,42 +89,43 @@ class _Chip:
     """SMs with their residents, each (piece, share left of it); events are (clock, SM, version of the SM)."""
 
     def __init__(self, kind: list[int], clk: list[list[float]], sms: Sms, first: int, began: float) -> None:
-        self.kind, self.clk, self.sms, self.began, self.next = kind, clk, sms, began, first
+        self.clk, self.sms, self.began, self.next = [clk[k] for k in kind], sms, began, first
         self.residents: list[list[tuple[int, float]]] = [[] for _ in range(sms.count)]
         used = sms.groups * sms.cluster
         self.busy = [began if sm < used else 0.0 for sm in range(sms.count)]
         self.at, self.version = [began] * sms.count, [0] * sms.count
         self.changed: set[int] = set()
-        self.slack = 0.0
         self.events: list[tuple[float, int, int]] = []
         self.sm, self.start, self.end = [0] * len(kind), [0.0] * len(kind), [0.0] * len(kind)
 
-    def go(self, stride: int, together: bool) -> None:
+    def go(self, stride: int, together: bool, slack_clk: float) -> None:
         """Run to the last end."""
-        pieces = len(self.kind)
+        pieces = len(self.clk)
         last = min(self.next + stride, pieces) if stride else pieces
         self._hand_out(range(self.sms.groups), last, together and self.began > 0)
         self._foresee()
         while self.events:
-            ended = self._due()
+            ended = self._due(slack_clk)
             if stride:
                 for sm, piece in ended:
                     if piece + stride < pieces:
-                        self._admit(sm, piece + stride, self.at[sm])
+                        self._admit(sm, piece + stride)
             elif self.next < pieces:
                 self._hand_out(sorted({sm // self.sms.cluster for sm, _ in ended}), pieces, together)
             self._foresee()
 
-    def _due(self) -> list[tuple[int, int]]:
+    def _due(self, slack_clk: float) -> list[tuple[int, int]]:
         """The pieces that end next, and those that end as soon within the slack, each with its SM."""
-        now, ended = self.events[0][0], []
-        while self.events and self.events[0][0] <= now * (1 + SAME) + self.slack:
+        until, ended = self.events[0][0] * (1 + SAME) + slack_clk, []
+        while self.events and self.events[0][0] <= until:
             clock, sm, version = heappop(self.events)
-            if version == self.version[sm]:
-                ended += [(sm, piece) for piece in self._advance(sm, clock)]
-                self.changed.add(sm)
-                if self.slack:
-                    self._foresee()
+            if version != self.version[sm]:
+                continue
+            ended += [(sm, piece) for piece in self._advance(sm, clock)]
+            self.changed.add(sm)
+            following = self._next_end(sm)
+            if following <= until:
+                heappush(self.events, (following, sm, version))
         return ended
 
     def _advance(self, sm: int, now: float) -> list[int]:
@@ -135,31 +135,31 @@ class _Chip:
         if not residents or passed <= 0:
             return []
         self.busy[sm] += passed
-        place, kind, clk = len(residents) - 1, self.kind, self.clk
-        left = [(piece, share - passed / clk[kind[piece]][place]) for piece, share in residents]
+        place, clk = len(residents) - 1, self.clk
+        left = [(piece, share - passed / clk[piece][place]) for piece, share in residents]
         over = [piece for piece, share in left if share <= LEFT]
         self.residents[sm] = [resident for resident in left if resident[1] > LEFT] if over else left
         for piece in over:
             self.end[piece] = now
         return over
 
-    def _admit(self, sm: int, piece: int, now: float) -> None:
+    def _admit(self, sm: int, piece: int) -> None:
         self.residents[sm].append((piece, 1.0))
-        self.sm[piece], self.start[piece] = sm, now
+        self.sm[piece], self.start[piece] = sm, self.at[sm]
         self.changed.add(sm)
 
     def _hand_out(self, groups: Iterable[int], last: int, together: bool) -> None:
         """Start pieces before `last` on groups of SMs that have room: level by level, or group by group."""
-        room = {group: self._room(group) for group in groups}
-        turns = list(room.items()) if together else []
+        room = [(group, self._room(group)) for group in groups]
+        turns = room
         if not together:
-            turns = [(g, 1) for level in range(self.sms.slots, 0, -1) for g, r in room.items() if r >= level]
+            turns = [(g, 1) for level in range(self.sms.slots, 0, -1) for g, r in room if r >= level]
         for group, clusters in turns:
             for _ in range(clusters):
                 if self.next >= last:
                     return
                 for sm in self._group(group):
-                    self._admit(sm, self.next, self.at[sm])
+                    self._admit(sm, self.next)
                     self.next += 1
 
     def _group(self, group: int) -> range:
@@ -167,18 +167,23 @@ class _Chip:
 
     def _room(self, group: int) -> int:
         """Free slots that all SMs of a group have, once all are brought up to the latest of them."""
+        if self.sms.cluster == 1:
+            return self.sms.slots - len(self.residents[group])
         now = max(self.at[sm] for sm in self._group(group))
         for sm in self._group(group):
             self._advance(sm, now)
         return self.sms.slots - max(len(self.residents[sm]) for sm in self._group(group))
 
+    def _next_end(self, sm: int) -> float:
+        """When the next piece ends on an SM; never on an empty one."""
+        residents, clk = self.residents[sm], self.clk
+        place = len(residents) - 1
+        return self.at[sm] + min([share * clk[piece][place] for piece, share in residents], default=float("inf"))
+
     def _foresee(self) -> None:
         """Note when the next piece ends on each SM that changed."""
         for sm in self.changed:
             self.version[sm] += 1
-            residents = self.residents[sm]
-            if residents:
-                place = len(residents) - 1
-                left = min(share * self.clk[self.kind[piece]][place] for piece, share in residents)
-                heappush(self.events, (self.at[sm] + left, sm, self.version[sm]))
+            if self.residents[sm]:
+                heappush(self.events, (self._next_end(sm), sm, self.version[sm]))
         self.changed.clear()

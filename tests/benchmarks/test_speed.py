@@ -16,6 +16,8 @@ from gemmsim import families, predict, rank
 from gemmsim.cli import main
 from gemmsim.hardware import load_gpu
 from gemmsim.problem import Form, gemm
+from gemmsim.simulate.engine import Sms, run
+from gemmsim.simulate.schedule import SLACK, schedule
 
 ROWS = 200_000
 
@@ -89,6 +91,24 @@ def _run(command: list[str], folder: Path) -> None:
         "from gemmsim.cli import main; main(sys.argv[1:])"
     )
     subprocess.run([sys.executable, "-c", code, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 8])
+def test_a_hundred_thousand_unequal_blocks(benchmark: Any, slots: int) -> None:
+    """Placed one by one in at most 1 s."""
+    kind = np.random.default_rng(0).integers(0, 3, 100_000)
+    clk = np.outer([1000.0, 1100.0, 900.0], np.arange(1, slots + 1) ** 0.7)
+    placed = benchmark.pedantic(run, (kind, clk, Sms(132, slots)), {"slack": SLACK}, rounds=3)
+    assert len(placed.sm) == len(kind)
+    assert benchmark.stats["min"] <= 1.0
+
+
+def test_a_launch_of_a_hundred_thousand_slices(benchmark: Any) -> None:
+    """Uneven slices of 6,400 tiles, from the prediction to the schedule, in at most 1 s."""
+    p = predict(8192, 12800, 4096, gpu="h200_sxm", dtype="fp32", family="simt", config={"split_k": 15})
+    found = benchmark.pedantic(schedule, (p,), rounds=3)
+    assert len(found) == 96_000
+    assert benchmark.stats["min"] <= 1.0
 
 
 @pytest.mark.parametrize("of", ["every family", "simt"])
