@@ -19,6 +19,7 @@ from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.families.unique import unique_rows
 from gemmsim.hardware import Gpu, load_gpu
+from gemmsim.model.demand import Demand
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.problem import Form, form_of, gemm
 from gemmsim.simulate.schedule import schedule, solved
@@ -152,12 +153,18 @@ def _split(p: Prediction, row: int, form: Form, swapped: bool) -> Split:
     return Split(
         way=_way(config), swapped=swapped, split_k=config.get("split_k", 1), key=config_key(config), config=config,
         time_s=float(p.time_s[row]), makespan_s=s.makespan_s, simulated=s.simulated, share=1.0,
-        blocks=int(d.units.blocks[0]), places=p.gpu.sm_count * s.slots, waves=s.waves,
+        blocks=_blocks(d, config), places=p.gpu.sm_count * s.slots, waves=s.waves,
         idle_share=s.idle_share if s.simulated else None,
         partial_bytes=2 * float(np.max(d.workspace_bytes)), workspace_bytes=_workspace_bytes(p, row, form),
         sharing_s=float(p.demand["split"][row]), bound_by=p.bound_by[row], calibration=p.calibration.name,
         extrapolated=bool(p.extrapolated[row]),
     )  # fmt: skip
+
+
+def _blocks(d: Demand, config: Mapping[str, int]) -> int:
+    """Blocks of the grid: those of stream-K compute whole tiles as well as their share."""
+    persistent = config.get("stream_k") and d.units.parts.any()
+    return int((d.units.parts if persistent else d.units.blocks)[0])
 
 
 def _way(config: Mapping[str, int]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from gemmsim.cli.tables import progress
 from gemmsim.measured import Measured, groups, joined, read_measured
 from gemmsim.model import solver
+from gemmsim.model.geometry import useful_share
 from gemmsim.model.pnorm import soft_max
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.simulate.schedule import Schedule, schedule, solved
@@ -29,7 +30,7 @@ FILES = {
 }
 #: all that is no SM's time
 BESIDE = frozenset({"l2", "dram", "writeback", "power", "launch", "split"})
-#: fewer results than this make a small tile; more of the SMs' time than this without a block, a tail
+#: fewer results than this make a small tile; more than this of the SMs' time without a block, of the tiles outside C
 SMALL, TAIL = 64 * 64, 0.2
 
 
@@ -76,6 +77,9 @@ def classes(rows: Measured, waves: np.ndarray, idle: np.ndarray) -> Iterator[tup
     yield "3 or 4 waves", plain & (waves > 2) & (waves < 5)
     yield "more waves", plain & (waves > 4)
     yield "SMs idle over 20 %", plain & (idle > TAIL)
+    q = rows.problem
+    outside = 1 - useful_share(q.m, q.n, config["bm"], config["bn"])
+    yield "over 20 % of the tiles' area outside C", plain & (outside > TAIL)
     yield "tiles under 64 x 64", plain & (config["bm"] * config["bn"] < SMALL)
     if "split_k" in config.values:
         split, tail, stream = (config[way] > least for way, least in zip(WAYS, (1, 0, 0), strict=True))

@@ -50,6 +50,7 @@ def test_partial_sums_are_written_and_read_in_fp32() -> None:
     assert way(found, "split-K 8").workspace_bytes == 8 * tiles * tile_bytes
     assert way(found, "whole tiles").partial_bytes == way(found, "whole tiles").sharing_s == 0
     stream = way(found, "stream-K")
+    assert (stream.blocks, way(asked(4096, 4096, 4096, TILE), "stream-K").blocks) == (264, 264)
     assert stream.partial_bytes == 2 * 264 * tile_bytes
     assert stream.workspace_bytes >= 264 * tile_bytes + 264 * 4
 
