@@ -31,8 +31,8 @@ from gemmsim.simulate.raster import GROUPED, order
 #: of the shortest block's time: blocks that end no further apart are in step (engine.run). Slices that differ by one
 #: k-step in a hundred do not decide which SM is free first: real blocks drift apart by more
 SLACK = 0.1
-#: pieces that are simulated at most: what does not run in step takes some 5 us of each
-MOST_PIECES = 2**20
+#: pieces that are simulated at most, and of those that are unequal: each is an event of some 5 us
+MOST_PIECES, MOST_UNEQUAL = 2**20, 2**17
 NAN = float("nan")
 
 
@@ -121,8 +121,9 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
     x, d = solved(p, row, traffic)
     sms = _sms(p, x, d, how)
     count = int(d.units.blocks[0])
-    if count > MOST_PIECES:
-        note = f"{count} blocks, more than the {MOST_PIECES} that are simulated: makespan_s is the closed form's"
+    most, unequal = (MOST_UNEQUAL, " unequal") if d.units.parts.any() else (MOST_PIECES, "")
+    if count > most:
+        note = f"{count}{unequal} blocks, more than the {most} that are simulated: makespan_s is the closed form's"
         time_s, waves = float(p.time_s[row]), int(p.waves[row])
         return Schedule(config_key(p.config.row(row)), p.gpu.name, time_s, time_s, sms.slots, waves, False, note)
     pieces = pieces_of(x, d)

@@ -288,6 +288,23 @@ def test_rank(data: st.DataObject) -> None:
         no_odd_number(found)
 
 
+@examples(60)
+@given(st.data())
+def test_split(data: st.DataObject) -> None:
+    asked, family = data.draw(models())
+    while "--without" in asked:  # which it has not
+        del asked[asked.index("--without") : asked.index("--without") + 2]
+    arguments = ["split", *asked, *data.draw(parameters(family)), *data.draw(outputs())]
+    found = run(arguments)
+    if found.code == 0 and arguments[arguments.index("--format") + 1] == "json":
+        document = strict(answer_text(found))
+        times = [way["time_s"] for way in document["ways"]]
+        assert times == sorted(times)
+        assert all(value >= 0 for value in numbers(document["ways"]))
+    elif found.code == 0:
+        no_odd_number(found)
+
+
 @examples(250)
 @given(st.data())
 def test_occupancy(data: st.DataObject) -> None:

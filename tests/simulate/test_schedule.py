@@ -210,3 +210,7 @@ def test_too_many_blocks_are_the_closed_form_and_marked() -> None:
     assert s.makespan_s == p.time_s[0]
     assert s.note == "16777216 blocks, more than the 1048576 that are simulated: makespan_s is the closed form's"
     assert len(s) == 0
+    cut = schedule(asked(8192, 16384, 4096, split_k=20))
+    assert not cut.simulated
+    assert cut.note.startswith("163840 unequal blocks, more than the 131072 that are simulated: ")
+    assert schedule(asked(65536, 65536, 8)).simulated

@@ -115,7 +115,7 @@ def test_a_tile_outside_the_space_in_every_way_of_it() -> None:
 
 
 def test_too_many_blocks_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemmsim.simulate.schedule.MOST_PIECES", 500)
+    monkeypatch.setattr("gemmsim.simulate.schedule.MOST_UNEQUAL", 500)
     found = asked(1024, 1024, 4096, TILE)
     marked = [w for w in found.ways if not w.simulated]
     assert {w.way for w in marked} == {f"split-K {slices}" for slices in (8, 10, 12, 16, 20, 24, 32)}  # of 64 tiles
