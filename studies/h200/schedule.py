@@ -1,9 +1,10 @@
 """Waves of the closed form against blocks placed one by one, on measured rows: `python studies/h200/schedule.py`.
 
 Prints, in Markdown, for classes of rows the mean absolute error of the solver's time, of the schedule's makespan (and
-its bias, the median of predicted / measured - 1), and of the same schedule with memory shared moment by moment (while few blocks run, few bytes are asked for); then, of
-launches that share tiles out along K, how often and by how much each picks the wrong way. Shipped calibrations,
-compiler facts. Takes some minutes; `--sample N` looks at N rows of each family drawn at random.
+its bias, the median of predicted / measured - 1), and of the same schedule with memory shared moment by moment (while
+few blocks run, few bytes are asked for); then, of launches that share tiles out along K, how often and by how much each
+picks the wrong way. Shipped calibrations, compiler facts. Takes some minutes; `--sample N` looks at N rows of each
+family drawn at random.
 """
 
 from __future__ import annotations
