@@ -41,7 +41,7 @@ class How:
     """How the launch is laid out beyond its configuration.
 
     raster: order of tiles (gemmsim.simulate.raster), '' for the family's own. cluster_m, cluster_n: blocks of a
-    cluster along M and N. persistent: as many blocks as reside at once, n, of which block i computes tiles i, i + n, ...
+    cluster along M and N. persistent: as many blocks as reside at once, n; block i computes tiles i, i + n, ...
     """
 
     raster: str = ""
