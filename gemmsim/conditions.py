@@ -19,6 +19,9 @@ DEFAULT_L2 = "cold_clean"
 #: an error or a regret inside it says nothing. Other types were not timed twice
 NOISE_FLOOR = {"fp32": 0.004, "bf16": 0.025}
 
+#: a median over so many times the minimum was disturbed, and the minimum stands for it
+DISTURBED = 2.0
+
 
 def l2_condition(text: str, *, where: str = "") -> str:
     """The L2 condition of that name. Raises GemmsimError for an unknown one."""

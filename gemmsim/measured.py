@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim import families
-from gemmsim.conditions import l2_condition
+from gemmsim.conditions import DISTURBED, l2_condition
 from gemmsim.config import Config, Launch, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
@@ -19,8 +19,6 @@ from gemmsim.model.predict import with_facts
 from gemmsim.problem import FloatArray, Form, Gemm, dtype_name, form_of, gemm
 from gemmsim.rows import Table, read_csv
 
-#: a median over so many times the minimum was disturbed, and the minimum stands for it
-DISTURBED = 2.0
 #: no kernel takes less or more, s: another number is in another unit
 _LEAST_S, _MOST_S = 1e-8, 1e6
 Index = npt.NDArray[np.intp]

@@ -100,7 +100,7 @@ def rank(
     if top is not None and top < 1:
         raise GemmsimError(f"top = {top}: expected a whole number >= 1")
     chip, form = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), form_of(dtype)
-    names = _families(family, form)
+    names = families_of(family, form)
     asked: dict[str, Any] = {
         "gpu": chip, "dtype": form, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "without": tuple(without),
     }  # fmt: skip
@@ -119,7 +119,8 @@ def rank(
     return Ranking(m, n, k, form.dtype, used, l2, tuple(names), tuple(entries), total, refused, recorded)
 
 
-def _families(family: str, form: Form) -> list[str]:
+def families_of(family: str, form: Form) -> list[str]:
+    """The family of that name, or with "all" those that have a kernel for the form. Raises GemmsimError for none."""
     dtype = form.dtype
     if family != "all":
         families.check_dtype(family, dtype)

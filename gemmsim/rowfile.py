@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemmsim import families
-from gemmsim.conditions import l2_condition
+from gemmsim.conditions import DISTURBED, l2_condition
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import EPILOGUES, RESULT_DTYPE, dtype_name
 from gemmsim.rows import Column, Table
@@ -55,14 +55,14 @@ def _listed(values: object) -> str:
 def read_rows(table: Table, campaign: str) -> tuple[list[Row], list[str]]:
     """Rows of a CSV for a store, and the columns of it that no row has. Raises GemmsimError, naming the cell.
 
-    median_s stands in for time_s. A row without a status has been timed.
+    median_s stands in for time_s, or min_s where the median was disturbed. A row without a status has been timed.
     """
     missing = [name for name in NEEDED if name not in table]
     if missing:
         raise GemmsimError(f"{table.path}: no column {missing[0]}: expected {', '.join(NEEDED)} and parameters")
     known = {name: _parsed(table, name, kind) for name, kind in COLUMNS.items() if name in table}
     if "time_s" not in table and "median_s" in table:
-        known["time_s"] = _parsed(table, "median_s", float)
+        known["time_s"] = _medians(table)
     samples = {name: _samples(table, name) for name in _SAMPLES if name in table}
     configs, used = _configs(table)
     rows = []
@@ -83,8 +83,9 @@ def _complete(table: Table, i: int, row: Row, campaign: str) -> Row:
     row["status"] = row.get("status") or "ok"
     if row["status"] not in (*STATUSES, PENDING):
         raise GemmsimError(f"{table.place(i, 'status')} is {row['status']!r}: expected one of {', '.join(STATUSES)}")
-    if row["status"] == "ok" and row.get("time_s") is None:
-        raise GemmsimError(f"{table.place(i, 'time_s')} is empty: expected a time, or a status other than ok")
+    if row["status"] == "ok" and not row.get("time_s"):
+        found = "empty" if row.get("time_s") is None else "0"
+        raise GemmsimError(f"{table.place(i, 'time_s')} is {found}: expected a time, or a status other than ok")
     usual = {"layout": "NN", "batch": 1, "beta": 0, "epilogue": "", "timing": "event", "against": "",
              "dtype_b": row["dtype"], "dtype_c": RESULT_DTYPE[row["dtype"]], "kernel_hash": ""}  # fmt: skip
     for name, value in usual.items():
@@ -103,6 +104,13 @@ def _parsed(table: Table, name: str, kind: type) -> list[Any]:
     if kind is int and not ((values == np.floor(values)) | blank).all():
         table.whole(name)  # names the cell
     return [None if nan else kind(value) for value, nan in zip(values.tolist(), blank.tolist(), strict=True)]
+
+
+def _medians(table: Table) -> list[float | None]:
+    """median_s, and min_s in place of a median that was disturbed."""
+    medians = _parsed(table, "median_s", float)
+    least = _parsed(table, "min_s", float) if "min_s" in table else medians
+    return [b if a and b and a > DISTURBED * b else a for a, b in zip(medians, least, strict=True)]
 
 
 def _samples(table: Table, name: str) -> list[list[float] | None]:

@@ -9,6 +9,7 @@ last rows, and never the file. Seconds, bytes, Hz, W, degrees Celsius.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -54,6 +55,8 @@ COLUMNS: Mapping[str, type] = {
     **IDENTITY, **_OUTCOME, **_KERNEL,
     **{f"{name}_{when}": kind for when in ("before", "after") for name, kind in _READING.items()}, **_PLACE,
 }  # fmt: skip
+#: columns that a question about a problem is asked by, in the order of their index
+PROBLEM = ("gpu", "dtype", "m", "n", "k", "family")
 #: columns held as JSON: the configuration, and every sample in seconds
 JSON_COLUMNS = ("config", "samples_s", "cublas_samples_s")
 Row = dict[str, Any]
@@ -76,7 +79,7 @@ def identity(row: Mapping[str, Any]) -> str:
 
 
 def _table() -> Table:
-    from sqlalchemy import JSON, Column, Float, Integer, MetaData, Table, Text, UniqueConstraint
+    from sqlalchemy import JSON, Column, Float, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
     kinds: dict[type, Any] = {str: Text, int: Integer, float: Float}
     columns: list[Any] = [
@@ -86,6 +89,7 @@ def _table() -> Table:
         *(Column(name, kinds[kind]) for name, kind in COLUMNS.items()),
         *(Column(name, JSON(none_as_null=True)) for name in JSON_COLUMNS),
         UniqueConstraint("key", "attempt"),
+        Index("rows_by_problem", *PROBLEM),
     ]
     return Table("rows", MetaData(), *columns)
 
@@ -104,7 +108,7 @@ class Store:
 
     def _open(self) -> Engine:
         from sqlalchemy import create_engine, event
-        from sqlalchemy.schema import CreateTable
+        from sqlalchemy.schema import CreateIndex, CreateTable
 
         with self._said():
             if self.path.exists() and not self.path.is_file():
@@ -117,6 +121,8 @@ class Store:
                 self.table, if_not_exists=True
             )  # create_all looks first: another process may come between
             self._patiently(lambda: _execute(engine, table))
+            for index in self.table.indexes:  # a store made before there was one gets it
+                self._patiently(functools.partial(_execute, engine, CreateIndex(index, if_not_exists=True)))
         return engine
 
     def _patiently(self, action: Callable[[], object]) -> None:
@@ -188,17 +194,35 @@ class Store:
         with self._begin() as connection:
             return {str(row[0]): int(row[1]) for row in connection.execute(asked)}
 
-    def rows(self, campaign: str | None = None, *, latest: bool = True, **equal: str) -> list[Row]:
-        """Rows in the order they were measured; latest: the last attempt of each. equal: column = value."""
+    def rows(
+        self, campaign: str | None = None, *, latest: bool = True, samples: bool = True, **equal: str | int
+    ) -> list[Row]:
+        """Rows in the order they were measured; latest: the last attempt of each. equal: column = value.
+
+        samples: with every sample, which are most of what a row takes to read.
+        """
         from sqlalchemy import select
 
         c = self.table.c
-        asked = select(self.table).order_by(c.id)
+        columns = [column for column in c if samples or not column.name.endswith("samples_s")]
+        asked = select(*columns).order_by(c.id)
         for name, value in {**({} if campaign is None else {"campaign": campaign}), **equal}.items():
             asked = asked.where(c[name] == value)
         with self._begin() as connection:
             found = [dict(row._mapping) for row in connection.execute(asked)]
         return list({row["key"]: row for row in found}.values()) if latest else found
+
+    def distinct(self, *names: str, **equal: str | int) -> list[tuple[Any, ...]]:
+        """The different values of some columns together, ascending. equal: column = value."""
+        from sqlalchemy import select
+
+        c = self.table.c
+        columns = [c[name] for name in names]
+        asked = select(*columns).distinct().order_by(*columns)
+        for name, value in equal.items():
+            asked = asked.where(c[name] == value)
+        with self._begin() as connection:
+            return [tuple(row) for row in connection.execute(asked)]
 
     def campaigns(self) -> list[Row]:
         """Campaign, GPU, family and dtype with their rows, by status, and the time of the last one."""

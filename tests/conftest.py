@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +40,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.config.getoption("--require-gpu"):
         pytest.fail(no_gpu(), pytrace=False)
     pytest.skip(no_gpu())
+
+
+@pytest.fixture
+def tune_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder with a store; this process and those it starts measure on tests/tuning/tune_bench.py."""
+    folders = [str(Path(__file__).parent / room) for room in ("tuning", "bench")]
+    monkeypatch.setenv("GEMMSIM_BENCH", "tune_bench")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])]))
+    for folder in folders:
+        monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("GEMMSIM_STORE", str(tmp_path / "rows.sqlite"))
+    monkeypatch.setenv("FAKE_UUID", f"GPU-tune-{tmp_path.name}-{os.getpid()}")
+    return tmp_path

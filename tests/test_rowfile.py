@@ -92,3 +92,20 @@ def _row(**changes: Any) -> dict[str, Any]:
         "samples_s": [1.5e-6, 2.5e-6], "power_w_before": 310.5,
     }  # fmt: skip
     return plain | changes
+
+
+def test_a_disturbed_median_gives_way_to_the_minimum(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("gpu,family,dtype,l2,m,n,k,bm,bn,bk,median_s,min_s\n" + "".join(
+        f"h200_sxm,triton,bf16,warm,64,64,64,64,64,64,{times}\n" for times in ("9e-6,4e-6", "7e-6,4e-6", "9e-6,"))
+    )  # fmt: skip
+    rows, _ = read_rows(read_csv(str(path)), "c")
+    assert [row["time_s"] for row in rows] == [4e-6, 7e-6, 9e-6]
+
+
+@pytest.mark.parametrize(("time_s", "found"), [("0", "0"), ("", "empty"), ("nan", "empty")])
+def test_a_row_that_ran_took_time(tmp_path: Path, time_s: str, found: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"gpu,family,dtype,l2,m,n,k,time_s\nh200_sxm,cublas,bf16,warm,64,64,64,{time_s}\n")
+    with pytest.raises(GemmsimError, match=f"column time_s is {found}: expected a time, or a status other than ok"):
+        read_rows(read_csv(str(path)), "c")

@@ -39,10 +39,23 @@ def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
     assert not loaded(code) & {"scipy", "altair", "optuna", "matplotlib", "pandas", "jinja2", *BENCH}
 
 
-@pytest.mark.parametrize("verb", ["compile", "measure", "rows", "doctor", "probe", "counters"])
+@pytest.mark.parametrize("verb", ["compile", "measure", "rows", "doctor", "probe", "counters", "best", "export"])
 def test_the_help_of_what_needs_a_gpu_loads_nothing_of_it(verb: str) -> None:
     code = f"from gemmsim.cli import main\ntry:\n    main(['{verb}', '--help'])\nexcept SystemExit: pass"
     assert not loaded(code) & {"scipy", "altair", *BENCH}
+
+
+def test_a_pick_from_a_csv_loads_no_database() -> None:
+    rows = ROOT / "studies" / "h200" / "triton_bf16.csv.gz"
+    arguments = ["best", "64", "64", "64", "--rows", str(rows)]
+    code = f"from gemmsim.cli import main\ntry:\n    main({arguments!r})\nexcept SystemExit: pass"
+    assert not loaded(code) & {"scipy", "altair", "optuna", *BENCH}
+
+
+@pytest.mark.parametrize("verb", ["tune", "worker"])
+def test_the_help_of_tuning_loads_no_tuner(verb: str) -> None:
+    code = f"from gemmsim.cli import main\ntry:\n    main(['{verb}', '--help'])\nexcept SystemExit: pass"
+    assert not loaded(code) & {"optuna", "scipy", "altair", *BENCH}
 
 
 def test_predict_as_a_function_loads_no_scipy() -> None:

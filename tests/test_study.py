@@ -10,7 +10,7 @@ import pytest
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import data_folder
 from gemmsim.ranking import rank
-from gemmsim.study import Outcome, find_study, load_study, run, steps, study_names, with_gpus
+from gemmsim.study import Outcome, SearchStudy, find_study, load_study, open_study, run, steps, study_names, with_gpus
 from gemmsim.study.recorded import recorded_rows
 from gemmsim.study.speedup import DEFAULTS
 
@@ -90,6 +90,13 @@ WRONG = [
     (SHAPES, MODEL.replace("hidden: 64", "hiden: 64"), ("workload.model.hiden", "did you mean hidden")),
     (SHAPES, MODEL.replace("heads: 4", "heads: 5"), ("workload.model.heads is 5", "divisor of hidden = 64")),
     (SHAPES, MODEL.replace("intermediate: 128", "intermediate: 2147483647"), ("gate_up", "4294967294")),
+    ("title: Two shapes", "kind: pick\ntitle: Two shapes", ("kind is 'pick'", "picks, search")),
+    (
+        "title: Two shapes",
+        "kind: search\nrows: x.csv\ntitle: Two shapes",
+        ("unknown key gpus", "kind, title, question"),
+    ),
+    (GOOD, "kind: search\ntitle: T\nquestion: Q\nrow: x.csv\n", ("row: did you mean rows", "missing key rows")),
     (GOOD, "[1, 2]\n", ("expected a mapping", "list")),
 ]
 
@@ -115,7 +122,40 @@ def test_an_unknown_study_names_those_there_are() -> None:
 
 @pytest.mark.parametrize("name", study_names())
 def test_every_shipped_study_loads(name: str) -> None:
-    assert load_study(name).works
+    study = open_study(name)
+    assert study.curves if isinstance(study, SearchStudy) else study.works
+
+
+CURVES = """\
+gpu,family,dtype,sampler,searches,trial,mean_regret,median_regret,done_share
+h200_sxm,simt,fp32,random,4,2,0.1,0.05,0.5
+h200_sxm,simt,fp32,random,4,1,0.2,0.1,0.25
+h200_sxm,simt,fp32,top k,4,1,0.02,0.01,0.75
+h200_sxm,simt,fp32,top k,4,2,0,0,1
+"""
+
+
+def test_curves_are_read_a_trial_after_another_and_say_how_many_trials_a_search_needs(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text(CURVES)
+    study = open_study(written(tmp_path, "kind: search\ntitle: T\nquestion: Q\nrows: c.csv\n"))
+    assert isinstance(study, SearchStudy)
+    random, top = study.curves
+    assert (random.rows, random.sampler, random.searches) == ("simt fp32", "random", 4)
+    assert random.mean.tolist() == [0.2, 0.1]
+    assert [random.trials_to(share) for share in (0.25, 0.5, 0.9)] == [1, 2, None]
+    assert [top.trials_to(share) for share in (0.5, 0.9)] == [1, 2]
+
+
+def test_a_study_of_searches_needs_curves_and_is_none_of_picks(tmp_path: Path) -> None:
+    path = written(tmp_path, "kind: search\ntitle: T\nquestion: Q\nrows: c.csv\n")
+    with pytest.raises(GemmsimError, match=r"c\.csv"):
+        open_study(path)
+    (tmp_path / "c.csv").write_text(CURVES.splitlines()[0] + "\n")
+    with pytest.raises(GemmsimError, match=r"c\.csv: expected rows below the header, found none"):
+        open_study(path)
+    (tmp_path / "c.csv").write_text(CURVES)
+    with pytest.raises(GemmsimError, match="kind is search: expected a study of picks"):
+        load_study(path)
 
 
 def test_llama2_7b_is_about_28_tflop_at_2048_tokens() -> None:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,10 +104,11 @@ def key_of(parts: Mapping[str, object]) -> str:
     return _sha256(json.dumps(parts, sort_keys=True).encode())
 
 
-def source_digest(path: Path) -> str:
+def source_digest(path: Path, read_as: Callable[[bytes], bytes] = bytes) -> str:
     """The sha256 of a source and of every header of its own folder that it includes, whichever way.
 
-    Raises GemmsimError for a source that cannot be read; a header that is not there is left to the compiler.
+    read_as: what of a file counts, all of it if left out. Raises GemmsimError for a source that cannot be read; a
+    header that is not there is left to the compiler.
     """
     try:
         todo, texts = [path], {path.name: path.read_bytes()}
@@ -120,4 +121,4 @@ def source_digest(path: Path) -> str:
             if header is not None and str(header.resolve()) not in texts:
                 texts[str(header.resolve())] = header.read_bytes()
                 todo.append(header)
-    return _sha256(b"\0".join(texts[name] for name in sorted(texts)))
+    return _sha256(b"\0".join(read_as(texts[name]) for name in sorted(texts)))

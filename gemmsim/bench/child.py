@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmsim.bench.task import Task
+from gemmsim.bench.task import Job
 
 #: tasks handed over beyond the one being measured: the child never waits for the parent, and few are handed over twice
 AHEAD = 4
@@ -30,8 +30,9 @@ class Child:
             errors="replace", env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C reaches the parent, which ends the child
         )  # fmt: skip
-        self.held: list[Task] = []  # handed over, not done; the first is being measured once `started`
-        self.started = False
+        self.held: list[Job] = []  # handed over, not done; the first is being measured once `at` says so
+        self.at: int | None = None  # the number of the task that is being measured
+        self.ready = False  # said hello
         self._errors: list[str] = []
         self._threads = [
             threading.Thread(target=self._listen, args=(hear,), daemon=True),
@@ -40,12 +41,12 @@ class Child:
         for thread in self._threads:
             thread.start()
 
-    def give(self, task: Task) -> None:
-        """Hand over a task; a child that is gone takes none, and its end is heard."""
-        self.held.append(task)
+    def give(self, job: Job) -> None:
+        """Hand over a job; a child that is gone takes none, and its end is heard."""
+        self.held.append(job)
         with contextlib.suppress(BrokenPipeError, OSError):
             assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(task.plain()) + "\n")
+            self._process.stdin.write(json.dumps(job.plain()) + "\n")
             self._process.stdin.flush()
 
     def kill(self) -> None:

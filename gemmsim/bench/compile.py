@@ -16,7 +16,7 @@ from typing import Any
 from gemmsim.bench import nvrtc, ptxas
 from gemmsim.bench.cache import Cache, Entry, key_of, source_digest
 from gemmsim.bench.cubin import resources
-from gemmsim.bench.pool import Died, Pool
+from gemmsim.bench.pool import Died, Pool, pool_of
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
 from gemmsim.paths import data_folder
@@ -102,15 +102,17 @@ def compile_all(
     cache: Path | None = None,
     ptx: bool = False,
     progress: Callable[[int], object] = lambda done: None,
+    pool: Pool | None = None,
 ) -> Iterator[tuple[int, Compiled]]:
     """Position and result of each request, as they finish; what the cache holds comes first.
 
     jobs: processes, one a core if left out. cache: a folder in place of the usual one. ptx: a file beside the
-    cubin, of the same name and .ptx. progress is told how many more
-    are done. Raises GemmsimError if the compiler is missing or has no code for an architecture, or a disk is full.
+    cubin, of the same name and .ptx. progress is told how many more are done. pool: processes of WORKER that are there
+    already and stay, in place of so many jobs. Raises GemmsimError if the compiler is missing or has no code for an
+    architecture, or a disk is full.
     """
     sources = [source_of(r) for r in requests]
-    for i, found in compile_sources(sources, jobs=jobs, cache=cache, ptx=ptx, progress=progress):
+    for i, found in compile_sources(sources, jobs=jobs, cache=cache, ptx=ptx, progress=progress, pool=pool):
         yield i, replace(found, request=requests[i])
 
 
@@ -121,15 +123,17 @@ def compile_sources(
     cache: Path | None = None,
     ptx: bool = False,
     progress: Callable[[int], object] = lambda done: None,
+    pool: Pool | None = None,
 ) -> Iterator[tuple[int, Compiled]]:
     """As compile_all, of files and macros that belong to no family."""
     for arch in sorted({source.arch for source in sources}):
         nvrtc.check_arch(arch)
     places = _places(sources)
-    for key, found in _entries(places, sources, Cache(cache), jobs or cores(), ptx):
-        for i in places[key]:
-            progress(1)
-            yield i, _compiled(key, sources[i], found)
+    with pool_of(pool, WORKER, jobs or cores()) as workers:
+        for key, found in _entries(places, sources, Cache(cache), workers, ptx):
+            for i in places[key]:
+                progress(1)
+                yield i, _compiled(key, sources[i], found)
 
 
 def cores() -> int:
@@ -152,7 +156,7 @@ def _key(source: Source, digest: str) -> str:
 
 
 def _entries(
-    places: dict[str, list[int]], sources: Sequence[Source], cache: Cache, jobs: int, ptx: bool
+    places: dict[str, list[int]], sources: Sequence[Source], cache: Cache, pool: Pool, ptx: bool
 ) -> Iterator[tuple[str, Entry | Died]]:
     """Key and entry: what the cache holds, then what is compiled."""
     missing: list[str] = []
@@ -163,7 +167,7 @@ def _entries(
         else:
             yield key, entry
     questions = [_question(sources[places[key][0]], ptx) for key in missing]
-    for i, answer in Pool(WORKER, jobs).answers(questions):
+    for i, answer in pool.answers(questions):
         yield missing[i], answer if isinstance(answer, Died) else cache.keep(missing[i], answer)
 
 

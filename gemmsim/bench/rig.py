@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gemmsim.bench import check
@@ -13,11 +14,22 @@ from gemmsim.bench.device import Device
 from gemmsim.bench.environment import Nvml
 from gemmsim.bench.kernels import Prepared, Refused, library, prepare
 from gemmsim.bench.summary import summary, unstable
-from gemmsim.bench.task import GRAPH_BELOW_S, Ask, Place, Task
-from gemmsim.bench.timing import Timer, sample_count
+from gemmsim.bench.task import GRAPH_BELOW_S, Ask, Place, Task, Turns
+from gemmsim.bench.timing import Timer, round_count, sample_count, shuffled
 
 #: share of the device's memory for inputs and references of problems that may come again
 CACHE_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A kernel whose result is right, on its data and warm: seconds of a launch, what the card said meanwhile."""
+
+    ask: Ask
+    prepared: Prepared
+    data: Data
+    launch_s: float
+    before: Mapping[str, Any]
 
 
 class Rig:
@@ -35,28 +47,41 @@ class Rig:
         self._room = int(CACHE_SHARE * self.device.memory_bytes)
         self._seed = random.SystemRandom().getrandbits(62)
 
+    def load(self) -> None:
+        """Have what every row needs: kernels/measure.cu compiled, cuBLAS opened."""
+        from cupy.cuda.device import get_cublas_handle
+
+        self.device.spin(0.0)
+        get_cublas_handle()
+
     def measure(self, task: Task) -> dict[str, Any]:
         """The outcome's columns of a row. Raises CuPy's errors; a context that failed is of no more use."""
+        columns, warm = self.ready(task)
+        return columns if warm is None else columns | self._timed(warm)
+
+    def ready(self, task: Task) -> tuple[dict[str, Any], Warm | None]:
+        """A task's columns but for its times; and its kernel, checked and warm, or None where it is not right."""
         reason = supported(task.ask.form)
         if reason:
-            return {"status": "refused", "reason": reason}
-        data = self._ready(task.ask)
+            return {"status": "refused", "reason": reason}, None
+        data = self._data_of(task.ask)
         try:
             prepared = prepare(self.device, task, data)
         except Refused as refused:
-            return {"status": "refused", "reason": str(refused)}
+            return {"status": "refused", "reason": str(refused)}, None
         launch_s, verdict = self.checked(prepared, data)
         known = {**prepared.columns(), **verdict.columns()}
         if verdict.reason:
-            return {"status": "wrong", "reason": verdict.reason, **known}
-        return {"status": "ok", "reason": "", **known, **self._timed(task.ask, prepared, data, launch_s)}
+            return {"status": "wrong", "reason": verdict.reason, **known}, None
+        launch_s, before = self.timer.warm_up(prepared.launch, launch_s, self.nvml.read)
+        return {"status": "ok", "reason": "", **known}, Warm(task.ask, prepared, data, launch_s, before)
 
     def forget(self) -> None:
         """Give the memory of the problems back."""
         self._data.clear()
         self.device.cupy.get_default_memory_pool().free_all_blocks()
 
-    def _ready(self, ask: Ask) -> Data:
+    def _data_of(self, ask: Ask) -> Data:
         """The problem's data, the longest unused given up for it."""
         key = (ask.m, ask.n, ask.k, ask.form)
         data = self._data.pop(key, None)
@@ -75,24 +100,39 @@ class Rig:
         launch_s = self.timer.once(prepared.launch)
         return launch_s, check.compare(self.device, data, prepared.unfused)
 
-    def _timed(self, ask: Ask, prepared: Prepared, data: Data, launch_s: float) -> dict[str, Any]:
-        how = ask.conditions
-        calls = [prepared.launch]
+    def _timed(self, warm: Warm) -> dict[str, Any]:
+        how, launch = warm.ask.conditions, warm.prepared.launch
+        calls = [launch]
         if how.against:
-            calls.append(self._other(ask, data).launch)
+            calls.append(self._other(warm.ask, warm.data).launch)
             self.timer.once(calls[1])
-        launch_s, before = self.timer.warm_up(prepared.launch, launch_s, self.nvml.read)
         flush_s = self.timer.flush_seconds(how.l2)
-        count = sample_count(len(calls) * launch_s, len(calls) * flush_s, how.samples, how.budget_s)
+        count = sample_count(len(calls) * warm.launch_s, len(calls) * flush_s, how.samples, how.budget_s)
         launches, timing = 1, "event"
-        if how.graph and launch_s < GRAPH_BELOW_S and not how.against:
-            found, launches = self.timer.graph(prepared.launch, launch_s, count)
+        if how.graph and warm.launch_s < GRAPH_BELOW_S and not how.against:
+            found, launches = self.timer.graph(launch, warm.launch_s, count)
             timing = "graph"
         else:
             found = self.timer.samples(calls, how.l2, count)
-        after = self.nvml.read()
-        columns = _columns(ask, found.seconds, before, after, found.host_bound)
+        columns = _columns(warm, found.seconds, self.nvml.read(), found.host_bound)
         return columns | {"launches": launches, "timed_by": timing}
+
+    def turns(self, turns: Turns, warm: Mapping[int, Warm]) -> dict[int, dict[str, Any]]:
+        """Times of the kernels, by number: a sample of each in every round, in an order that changes with the round.
+
+        The L2's condition is that of the first. Raises CuPy's errors.
+        """
+        kernels = list(warm.values())
+        if not kernels:
+            return {}
+        l2 = kernels[0].ask.conditions.l2
+        round_s = sum(one.launch_s + self.timer.flush_seconds(l2) for one in kernels)
+        count = round_count(round_s, turns.rounds, turns.budget_s)
+        calls = [one.prepared.launch for one in kernels]
+        found = self.timer.samples(calls, l2, count, shuffled(len(calls), count))
+        after = self.nvml.read()
+        timed = (_columns(one, (s,), after, found.host_bound) for one, s in zip(kernels, found.seconds, strict=True))
+        return {i: columns | {"launches": 1, "timed_by": "event"} for i, columns in zip(warm, timed, strict=True)}
 
     def _other(self, ask: Ask, data: Data) -> Prepared:
         """cuBLAS on the same inputs, its result in an array of its own."""
@@ -108,9 +148,9 @@ def _bytes(ask: Ask) -> int:
 
 
 def _columns(
-    ask: Ask, seconds: tuple[tuple[float, ...], ...], before: Mapping[str, Any], after: Mapping[str, Any], late: bool
+    warm: Warm, seconds: tuple[tuple[float, ...], ...], after: Mapping[str, Any], late: bool
 ) -> dict[str, Any]:
-    mine = summary(seconds[0])
+    ask, before, mine = warm.ask, warm.before, summary(seconds[0])
     words = unstable(seconds[0], before, after)
     found: dict[str, Any] = {
         **mine, "samples_s": list(seconds[0]), "tflops": 2e-12 * ask.m * ask.n * ask.k / float(mine["time_s"]),

@@ -12,6 +12,8 @@ from gemmsim.problem import Form
 
 #: the vendor's library, a family without parameters that only this room knows
 CUBLAS = "cublas"
+#: `against` of rows that were timed in turn with others
+TURNS = "turns"
 #: kernels that take less are worth a graph, s: above it the launch is hidden anyway
 GRAPH_BELOW_S = 20e-6
 
@@ -21,7 +23,8 @@ class Conditions:
     """How a row is timed.
 
     samples: exactly so many; None: as many as budget_s of kernel and flush time hold, from LEAST to MOST (timing.py).
-    graph: kernels under GRAPH_BELOW_S as CUDA graphs, with a warm L2. against: "cublas", timed sample by sample, or "".
+    graph: kernels under GRAPH_BELOW_S as CUDA graphs, with a warm L2. against: "cublas", timed sample by sample, or "";
+    TURNS where the row is one of several that were timed in turn.
     """
 
     l2: str = DEFAULT_L2
@@ -94,6 +97,33 @@ class Task:
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Kernels of one problem to be timed in turn.
+
+    rounds of one sample each at most, fewer where budget_s of kernel and flush time ends before, see timing.py.
+    """
+
+    tasks: tuple[Task, ...]
+    rounds: int
+    budget_s: float
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+#: what a child is handed
+Job = Task | Turns
+
+
+def job_from(plain: Mapping[str, Any]) -> Job:
+    """The Job that `plain` described."""
+    if "tasks" not in plain:
+        return task_from(plain)
+    return Turns(tuple(task_from(t) for t in plain["tasks"]), int(plain["rounds"]), float(plain["budget_s"]))
 
 
 def task_from(plain: Mapping[str, Any]) -> Task:

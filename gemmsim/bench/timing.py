@@ -7,6 +7,7 @@ turns out too short it is made longer and the batch timed again. The wait is lea
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,11 @@ WARM_UP_LAUNCHES = 128
 #: samples of a row where --samples does not say: as many as the budget holds, within these; LEAST_OF_LONG where LEAST
 #: launches would take twice the budget
 LEAST, MOST, LEAST_OF_LONG = 5, 30, 3
-#: samples queued at once: a stream takes about a thousand commands before the host must wait for it
+#: samples of one call or two that are queued at once, fewer of more: a stream takes about a thousand commands before
+#: the host must wait for it
 BATCH = 64
+#: rounds of kernels in turn at least: with fewer the median of a ratio has no interval at 95 %
+LEAST_ROUNDS = 6
 #: times a batch is taken, the wait doubled in between, before it is taken as it is; and the longest wait, s
 TRIES, LONGEST_WAIT_S = 4, 0.05
 #: kernel time one graph should hold, s, and its launches at most
@@ -48,6 +52,17 @@ def warm_up_count(launch_s: float) -> int:
 def graph_count(launch_s: float) -> int:
     """Launches of one graph."""
     return max(2, min(GRAPH_LAUNCHES, math.ceil(GRAPH_S / max(launch_s, 1e-9))))
+
+
+def round_count(round_s: float, rounds: int, budget_s: float) -> int:
+    """Rounds of kernels in turn: those asked for, or as many as the budget holds, LEAST_ROUNDS at least."""
+    return min(rounds, max(LEAST_ROUNDS, int(budget_s / max(round_s, 1e-9))))
+
+
+def shuffled(calls: int, rounds: int) -> list[list[int]]:
+    """The order of so many calls in each round: as a seed has it, so that the same turns are taken again."""
+    draw = random.Random(calls)
+    return [draw.sample(range(calls), calls) for _ in range(rounds)]
 
 
 @dataclass(frozen=True)
@@ -91,31 +106,37 @@ class Timer:
         end.synchronize()
         return _seconds(begin, end) / count, found
 
-    def samples(self, calls: Sequence[Call], l2: str, count: int) -> Samples:
-        """`count` samples of each call, one of each in turn, each after the L2 was put in its condition."""
+    def samples(
+        self, calls: Sequence[Call], l2: str, count: int, orders: Sequence[Sequence[int]] | None = None
+    ) -> Samples:
+        """`count` samples of each call, one of each in turn, each after the L2 was put in its condition.
+
+        orders: whose turn it is, one after another, in each of the rounds; left out, as the calls stand.
+        """
         flush = self._flush(l2)
-        sizes = [min(BATCH, count - start) for start in range(0, count, BATCH)]
-        parts = [self._timely(calls, flush, size) for size in sizes]
+        rounds = [range(len(calls))] * count if orders is None else orders
+        size = BATCH if len(calls) <= 2 else max(1, 2 * BATCH // len(calls))
+        parts = [self._timely(calls, flush, rounds[start : start + size]) for start in range(0, count, size)]
         joined = zip(*(part.seconds for part in parts), strict=True)
         return Samples(tuple(sum(one, ()) for one in joined), any(part.host_bound for part in parts))
 
-    def _timely(self, calls: Sequence[Call], flush: Call | None, count: int) -> Samples:
+    def _timely(self, calls: Sequence[Call], flush: Call | None, rounds: Sequence[Sequence[int]]) -> Samples:
         """A batch for which the host was early enough, or the last of TRIES."""
         for _ in range(TRIES - 1):
-            found = self._batch(calls, flush, count)
+            found = self._batch(calls, flush, rounds)
             if not found.host_bound:
                 return found
             self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
-        return self._batch(calls, flush, count)
+        return self._batch(calls, flush, rounds)
 
-    def _batch(self, calls: Sequence[Call], flush: Call | None, count: int) -> Samples:
+    def _batch(self, calls: Sequence[Call], flush: Call | None, rounds: Sequence[Sequence[int]]) -> Samples:
         """One batch behind a wait. The wait was long enough if the first event has not passed when all is queued."""
         pairs: list[list[tuple[Any, Any]]] = [[] for _ in calls]
-        events = iter(self._events(2 * count * len(calls)))
+        events = iter(self._events(2 * len(rounds) * len(calls)))
         self._device.spin(self._wait_s)
         queued = time.perf_counter()
-        for _ in range(count):
-            for call, mine in zip(calls, pairs, strict=True):
+        for order in rounds:
+            for call, mine in ((calls[i], pairs[i]) for i in order):
                 if flush is not None:
                     flush()
                 elif len(calls) > 1:
@@ -126,7 +147,7 @@ class Timer:
                 end.record()
                 mine.append((begin, end))
         queued = time.perf_counter() - queued
-        late = bool(pairs[0][0][0].done)
+        late = bool(pairs[rounds[0][0]][0][0].done)
         self._device.synchronize()
         self._wait_s = max(self._wait_s, min(1.5 * queued, LONGEST_WAIT_S)) if late else self._wait_s
         return Samples(tuple(tuple(_seconds(b, e) for b, e in mine) for mine in pairs), late)

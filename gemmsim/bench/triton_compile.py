@@ -15,13 +15,17 @@ from typing import Any
 from gemmsim.bench.cache import Cache, Entry, key_of, source_digest
 from gemmsim.bench.compile import Compiled, cores
 from gemmsim.bench.cubin import resources
-from gemmsim.bench.pool import Died, Pool
+from gemmsim.bench.pool import Died, Pool, pool_of
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import data_folder
 from gemmsim.problem import Form, form_of
 
 MISSING = "gemmsim compile --family triton needs Triton: pip install 'gemmsim[triton]'"
 KERNEL = "mm"
+#: the file with it
+SOURCE = "triton_gemm.py"
+#: the module that each compiling process runs
+WORKER = "gemmsim.bench.triton_worker"
 #: our dtype -> Triton's, of A and B, of C
 TYPES: Mapping[str, tuple[str, str]] = {
     "bf16": ("bf16", "bf16"),
@@ -96,12 +100,13 @@ def compile_triton(
     jobs: int | None = None,
     cache: Path | None = None,
     progress: Callable[[int], object] = lambda done: None,
+    pool: Pool | None = None,
 ) -> Iterator[tuple[int, TritonCompiled]]:
     """Position and result of each request, as they finish; what the cache holds comes first. See compile_all."""
     version()
     for request in requests:
         check_form(request.form)
-    path = data_folder("kernels") / "triton_gemm.py"
+    path = data_folder("kernels") / SOURCE
     digest, kept = source_digest(path), Cache(cache)
     places: dict[str, list[int]] = {}
     questions: dict[str, dict[str, Any]] = {}
@@ -110,10 +115,11 @@ def compile_triton(
         key = key_of({"source": digest, "compiler": version(), **question})
         places.setdefault(key, []).append(i)
         questions[key] = question | {"path": str(path)}
-    for key, found in _entries(questions, kept, jobs or cores()):
-        for i in places[key]:
-            progress(1)
-            yield i, _compiled(key, requests[i], questions[key], found)
+    with pool_of(pool, WORKER, jobs or cores()) as workers:
+        for key, found in _entries(questions, kept, workers):
+            for i in places[key]:
+                progress(1)
+                yield i, _compiled(key, requests[i], questions[key], found)
 
 
 def _question(request: TritonRequest) -> dict[str, Any]:
@@ -133,7 +139,9 @@ def _question(request: TritonRequest) -> dict[str, Any]:
             "num_stages": config["num_stages"]}  # fmt: skip
 
 
-def _entries(questions: Mapping[str, Mapping[str, Any]], cache: Cache, jobs: int) -> Iterator[tuple[str, Entry | Died]]:
+def _entries(
+    questions: Mapping[str, Mapping[str, Any]], cache: Cache, pool: Pool
+) -> Iterator[tuple[str, Entry | Died]]:
     """Key and entry: what the cache holds, then what is compiled."""
     missing = []
     for key in questions:
@@ -142,7 +150,6 @@ def _entries(questions: Mapping[str, Mapping[str, Any]], cache: Cache, jobs: int
             missing.append(key)
         else:
             yield key, entry
-    pool = Pool("gemmsim.bench.triton_worker", jobs)
     for i, answer in pool.answers([questions[key] for key in missing]):
         yield missing[i], answer if isinstance(answer, Died) else cache.keep(missing[i], answer)
 

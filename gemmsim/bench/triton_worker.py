@@ -14,7 +14,12 @@ from gemmsim.bench.compile_worker import serve
 
 def main() -> None:
     """Answer each line of JSON (the arguments of compile_kernel) with one, see `answer`."""
-    serve(answer)
+    serve(answer, _load)
+
+
+def _load() -> None:
+    import triton.backends.compiler
+    import triton.compiler  # noqa: F401
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:

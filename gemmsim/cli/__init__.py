@@ -17,6 +17,8 @@ from gemmsim.errors import GemmsimError
 VERBS = {
     "predict": "Time of one configuration, or of a CSV of them.",
     "rank": "Every feasible configuration of a problem, best first.",
+    "best": "The best measured configuration of a problem, or a near one's.",
+    "export": "Picks for a list of problems as a file that Triton, CUTLASS or a script reads.",
     "explain": "Where the time goes, what bounds it, and the one change that helps most.",
     "split": "Whole tiles, split-K and stream-K of a problem side by side: which wins, and why.",
     "occupancy": "Blocks per SM from threads, registers and shared memory.",
@@ -27,6 +29,8 @@ VERBS = {
     "probe": "Measure a GPU and write its hardware file.",
     "counters": "Nsight Compute's counters of a CSV of configurations.",
     "measure": "Rows timed and checked on the GPU of this machine.",
+    "tune": "Search the best configuration of a shape by measuring, led by the model.",
+    "worker": "One more GPU or host for a study that tune has begun.",
     "rows": "The rows measured so far: list, export, import, merge.",
     "doctor": "What measuring needs, what is missing, and how to install it.",
     "study": "Run a study: question, workload, GPUs -> picks and a page.",

@@ -156,7 +156,7 @@ def _kernel(task: Task) -> dict[str, Any]:
 
 def _tasks(asks: Mapping[int, Ask], gpu: Gpu, jobs: int | None) -> tuple[list[Task], list[tuple[int, dict[str, Any]]]]:
     """Asks with their kernels, numbered by row; and the rows that cannot run, or whose kernel does not compile."""
-    from gemmsim.bench.backend import backend
+    from gemmsim.bench import backend
     from gemmsim.bench.refusal import refused
     from gemmsim.bench.task import CUBLAS, Kernel, Task
 
@@ -167,7 +167,7 @@ def _tasks(asks: Mapping[int, Ask], gpu: Gpu, jobs: int | None) -> tuple[list[Ta
     may = [i for i, reason in reasons.items() if not reason]
     tasks = [Task(i, asks[i], Kernel(key=CUBLAS)) for i in may if asks[i].family == CUBLAS]
     rows = [i for i in may if asks[i].family != CUBLAS]
-    for place, error, kernel in backend().compile_ahead([asks[i] for i in rows], gpu, jobs):
+    for place, error, kernel in backend.compile_ahead([asks[i] for i in rows], gpu, jobs):
         if error:
             broken.append((rows[place], {"status": "compile", "reason": error, "kernel_hash": kernel.key}))
         else:

@@ -86,7 +86,11 @@ _PACKAGES = (
     ("nvidia-ml-py", "clocks and power", True),
     ("cuda-core", "compiling", True),
     ("triton", "family triton", False),
+    ("optuna", "gemmsim tune", False),
 )
+#: distribution -> what installs it, where that is not EXTRA
+_INSTALLS = {name: f"pip install 'gemmsim[{extra}]'"
+             for name, extra in (("triton", "triton"), ("sqlalchemy", "measure"), ("optuna", "tune"))}  # fmt: skip
 _TOOLS = (
     ("ncu", "gemmsim counters", "NVIDIA Nsight Compute, part of the CUDA toolkit"),
     ("nvdisasm", "gemmsim compile --sass", "pip install 'gemmsim[compile]'"),
@@ -99,9 +103,7 @@ def _package(name: str, use: str, needed: bool) -> Finding:
     names = [d for d in _distributions() if d == name or (name == "cupy" and d.startswith("cupy-cuda"))]
     if names:
         return Finding(what, OK, f"{names[0]} {metadata.version(names[0])}")
-    install = "pip install 'gemmsim[triton]'" if name == "triton" else EXTRA
-    install = "pip install 'gemmsim[measure]'" if name == "sqlalchemy" else install
-    return Finding(what, MISSING if needed else OPTIONAL, "-", install)
+    return Finding(what, MISSING if needed else OPTIONAL, "-", _INSTALLS.get(name, EXTRA))
 
 
 def _distributions() -> list[str]:

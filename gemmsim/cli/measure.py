@@ -19,6 +19,7 @@ from gemmsim.cli.options import (
     form_options,
     number_option,
     problem_argument,
+    real_option,
     refuse_beside,
     refuse_beside_batch,
 )
@@ -90,7 +91,7 @@ def command(
     library, library_dtype = ask.against(against)
     if graph and library:
         raise GemmsimError("--graph is given with --against: expected one of them, a graph holds one kernel")
-    budget_s = 1e-3 * _number("--budget-ms", budget_ms, 0.1, 1e6)
+    budget_s = 1e-3 * real_option("--budget-ms", budget_ms, 0.1, 1e6)
     conditions = Conditions(
         graph=graph, against=library, samples=number_option("--samples", samples, 1, 10_000), budget_s=budget_s,
     )  # fmt: skip
@@ -103,7 +104,7 @@ def command(
     import_sqlalchemy()
     settings = Settings(
         campaign="", gpu=gpu, device=number_option("--device", device, 0, 1023) or 0,
-        timeout_s=_number("--timeout-s", timeout_s, 0.1, 1e6), again=again,
+        timeout_s=real_option("--timeout-s", timeout_s, 0.1, 1e6), again=again,
         jobs=number_option("--jobs", jobs, 1, 4096),
     )  # fmt: skip
     if batch is not None:
@@ -122,14 +123,6 @@ def command(
         found = ask.distinct([ask.of_one(dimensions(mnk), tile, parameters, said)])
         return _one(found, settings, out)
     return 0
-
-
-def _number(option: str, text: str, low: float, high: float) -> float:
-    with contextlib.suppress(ValueError):
-        value = float(text) if text.isascii() and "_" not in text else float("nan")
-        if low <= value <= high:
-            return value
-    raise GemmsimError(f"{option} is {text!r}: expected a number from {low:g} to {high:g}")
 
 
 class _Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -213,6 +214,15 @@ def number_option(option: str, text: str | None, low: int, high: int, meaning: s
     if value is None or not low <= value <= high:
         raise GemmsimError(f"{option} is {text!r}: expected a whole number from {low} to {high}{meaning}")
     return value
+
+
+def real_option(option: str, text: str, low: float, high: float) -> float:
+    """A number given to an option. Raises GemmsimError for what is none, and outside low to high."""
+    with contextlib.suppress(ValueError):
+        value = float(text) if text.isascii() and "_" not in text else float("nan")
+        if low <= value <= high:
+            return value
+    raise GemmsimError(f"{option} is {text!r}: expected a number from {low:g} to {high:g}")
 
 
 def family_and_dtype(

@@ -54,7 +54,8 @@ def export(
     check_out(out)
     opened = _there(store)
     wanted = {"family": family, "dtype": dtype, "l2": l2, "status": status}
-    rows = opened.rows(campaign, latest=not attempts, **{k: v for k, v in wanted.items() if v is not None})
+    said = {k: v for k, v in wanted.items() if v is not None}
+    rows = opened.rows(campaign, latest=not attempts, samples=True, **said)
     if not rows:
         have = sorted({str(row["campaign"]) for row in opened.campaigns()})
         if campaign is not None and campaign not in have:

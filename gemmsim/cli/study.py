@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
     from gemmsim.report.numbers import Table
-    from gemmsim.study import Outcome, Study
+    from gemmsim.study import Outcome, SearchStudy, Study
 
 REPORTS = "gemmsim-reports"
 PAGE = "report.html"
@@ -40,21 +41,40 @@ def command() -> None:
 def run(study: str, out: str | None, dry_run: bool, format: str, gpus: str | None) -> None:
     """Predict every configuration of every GEMM on every GPU; compare with recorded rows; write a page. Needs no GPU.
 
-    NAME is a study that ships with gemmsim (llama2_7b); FILE one of your own.
+    NAME is a study that ships with gemmsim (llama2_7b; search_efficiency: recorded searches); FILE one of your own.
     """
-    from gemmsim.study import load_study, with_gpus
+    from gemmsim.study import SearchStudy, open_study, with_gpus
 
-    asked = load_study(study)
+    asked = open_study(study)
+    if isinstance(asked, SearchStudy):
+        if gpus is not None:
+            raise GemmsimError(f"--gpus {gpus}: study {asked.name} is of recorded searches, expected none")
+        if dry_run:
+            _show(_searches(asked).tables["searches"])
+            return
+        _answer(_searches(asked), asked, format, _folder(out, asked.name))
+        return
     if gpus is not None:
         asked = with_gpus(asked, [name.strip() for name in gpus.split(",")])
     if dry_run:
         _plan(asked, format)
         return
     folder = _folder(out, asked.name)
-    outcome = _run(asked)
-    tables = _tables(outcome)
-    _print(tables, asked, format)
-    _write(outcome, tables, folder)
+    _answer(_picks(asked), asked, format, folder)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a study of any kind comes to: tables to print, tables to write by the file's name, the page's HTML."""
+
+    tables: Mapping[str, Table]
+    files: Mapping[str, Table]
+    page: Callable[[], str]
+
+
+def _answer(answer: _Answer, study: Study | SearchStudy, format: str, folder: Path) -> None:
+    _print(answer.tables, study, format)
+    _write(answer, folder)
 
 
 def _folder(out: str | None, name: str) -> Path:
@@ -71,12 +91,38 @@ def _folder(out: str | None, name: str) -> Path:
     return folder
 
 
-def _run(study: Study) -> Outcome:
+def _picks(study: Study) -> _Answer:
+    """Predicts all that the study asks for."""
+    from gemmsim.report import numbers
     from gemmsim.study import run as run_study
     from gemmsim.study import steps
 
     with progress(steps(study), "Predicting") as update:
-        return run_study(study, update)
+        outcome = run_study(study, update)
+
+    def page() -> str:
+        from gemmsim.report.study_page import study_page
+
+        return study_page(outcome)
+
+    tables = _tables(outcome)
+    files = {"picks": tables["picks"], "candidates": numbers.shortlist(outcome)}
+    if outcome.recorded:
+        files |= {"errors": tables["errors"], "predicted_against_measured": numbers.points(outcome)}
+    return _Answer(tables, files, page)
+
+
+def _searches(study: SearchStudy) -> _Answer:
+    """What was recorded of searches."""
+    from gemmsim.report import search_numbers
+
+    def page() -> str:
+        from gemmsim.report.search_page import search_page
+
+        return search_page(study)
+
+    summary = search_numbers.summary(study.curves)
+    return _Answer({"searches": summary}, {"searches": summary, "curves": search_numbers.points(study.curves)}, page)
 
 
 def _tables(outcome: Outcome) -> dict[str, Table]:
@@ -108,9 +154,12 @@ def _plan(study: Study, format: str) -> None:
     click.echo(f"\nGPUs: {', '.join(names)}. {kernels}. {per_gpu * len(names)} searches, measure: {study.measure}.")
 
 
-def _print(tables: Mapping[str, Table], study: Study, format: str, **more: Any) -> None:
+def _print(tables: Mapping[str, Table], study: Study | SearchStudy, format: str, **more: Any) -> None:
+    from gemmsim.study import Study
+
     if format == "json":
-        document = {"study": study.name, "question": study.question, "l2": study.l2, **more}
+        l2 = {"l2": study.l2} if isinstance(study, Study) else {}
+        document: dict[str, Any] = {"study": study.name, "question": study.question, **l2, **more}
         document |= {name: [_plain(row) for row in table.rows()] for name, table in tables.items()}
         send(json.dumps(document, indent=2, ensure_ascii=False) + "\n", None)
     elif format == "csv":
@@ -135,38 +184,32 @@ def _show(table: Table) -> None:
     emit(rows, columns, "table", None, notes=[line for note in table.notes for line in textwrap.wrap(note, room)])
 
 
-def _write(outcome: Outcome, tables: Mapping[str, Table], folder: Path) -> None:
+def _write(answer: _Answer, folder: Path) -> None:
     """The page and the CSV files, and a line on stderr that says where they are."""
-    from gemmsim.report import numbers
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GemmsimError(f"--out {folder}: cannot be made: {error.strerror}") from None
-    files = {"picks": tables["picks"], "candidates": numbers.shortlist(outcome)}
-    if outcome.recorded:
-        files |= {"errors": tables["errors"], "predicted_against_measured": numbers.points(outcome)}
-    for name, table in files.items():
+    for name, table in answer.files.items():
         _csv(table, folder / f"{name}.csv")
-    page = _page(outcome, folder)
-    names = ", ".join(f"{name}.csv" for name in files)
+    page = _page(answer, folder)
+    names = ", ".join(f"{name}.csv" for name in answer.files)
     if page:
         click.echo(f"\nPage: {page}. Rows: {names} beside it.", err=True)
     else:
         click.echo(f"\nRows: {names} in {folder}. For the page: pip install 'gemmsim[report]'.", err=True)
 
 
-def _page(outcome: Outcome, folder: Path) -> Path | None:
+def _page(answer: _Answer, folder: Path) -> Path | None:
     """Write the page; None where the packages that draw it are not installed."""
     from gemmsim.rows import whole_file
 
     try:
-        from gemmsim.report.study_page import study_page
+        html = answer.page().encode()
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _DRAWING:
             raise
         return None
-    html = study_page(outcome).encode()
     with whole_file(str(folder / PAGE)) as file:
         file.write(html)
     return folder / PAGE

@@ -1,9 +1,9 @@
 """What measured times say of others: Gaussian-process regression of log(measured / predicted).
 
-The kernel has four parts: how far the model is off on the whole; the slope of the residuals against log predicted, by
-which a model that is wrong is unlearnt (at -1 its times count for nothing); what configurations of the same block and
-thread tile share; and what those with near parameters share. How large each is, and how far near reaches, is the
-likeliest of a few combinations, and the slope is let go only on strong evidence.
+The kernel has parts: how far the model is off on the whole, and on each family where there are several; the slope of
+the residuals against log predicted, by which a model that is wrong is unlearnt (at -1 its times count for nothing);
+what configurations of the same block and thread tile share; what those with near parameters share. How large these two
+are, and how far near reaches, is the likeliest of a few combinations, and the slope is let go only on strong evidence.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from gemmsim.search.space import Index, Space
 
 #: standard deviation of the common offset, in log time: coefficients of another GPU may be off by as much
 OFFSET = 1.0
+#: standard deviation of a family's own offset, where a space has several
+FAMILY = 0.3
 #: standard deviation of the slope -> the log of how likely it is beforehand: most models order configurations well
 SLOPES = {0.1: 0.0, 1.0: -4.0}
 #: standard deviations tried of the residuals that configurations share
@@ -52,6 +54,26 @@ def corrected(space: Space, measured: Index, time_s: FloatArray, asked: Index) -
     return Corrected(np.log(space.predicted_s[asked]) + mean, deviation)
 
 
+class Alike:
+    """How much of their residuals configurations at a and at b share, from 0 to 1 for the same."""
+
+    def __init__(self, space: Space, a: Index, b: Index) -> None:
+        self._tile = TILE_PART * (space.tiles[a][:, None] == space.tiles[b][None, :])
+        x, y = space.features[a], space.features[b]
+        self._square = np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0)
+
+    def at(self, length: float) -> FloatArray:
+        """A row a configuration at a, a column one at b; length: how far near reaches."""
+        return np.asarray(self._tile + (1 - TILE_PART) * np.exp(-self._square / (2 * length**2)))
+
+
+def levels(space: Space, a: Index, b: Index) -> FloatArray:
+    """Variance that configurations at a and at b share by their family; none where there is one family only."""
+    if len(space.parts) == 1:
+        return np.zeros((1, 1))
+    return np.asarray(FAMILY**2 * (space.part[a][:, None] == space.part[b][None, :]))
+
+
 class _Parts:
     """Parts of the kernel between configurations at a and at b, before they are scaled."""
 
@@ -59,9 +81,8 @@ class _Parts:
         log_a, log_b = np.log(space.predicted_s[a]), np.log(space.predicted_s[b])
         self.above = log_a - log_b.mean()
         self.slope = np.outer(self.above, log_b - log_b.mean())
-        self.tile = (space.tiles[a][:, None] == space.tiles[b][None, :]).astype(np.float64)
-        x, y = space.features[a], space.features[b]
-        self.square = np.maximum((x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * x @ y.T, 0)
+        self.alike, self.levels = Alike(space, a, b), levels(space, a, b)
+        self.level = FAMILY**2 * (len(space.parts) > 1)
 
 
 class _Fitted:
@@ -69,20 +90,18 @@ class _Fitted:
 
     def __init__(self, inner: _Parts, residual: FloatArray, slope: float, scale: float, length: float) -> None:
         self._slope, self._scale, self._length = slope, scale, length
-        kernel = self._kernel(inner) + NOISE**2 * np.eye(len(residual))
-        self._inverse = np.linalg.inv(kernel)
-        self._weights = self._inverse @ residual
-        likelihood = float(-residual @ self._weights - np.linalg.slogdet(kernel)[1]) / 2
-        self.likelihood = likelihood + SLOPES[slope]
+        self._residual, self._inner = residual, self._kernel(inner) + NOISE**2 * np.eye(len(residual))
+        lower = np.linalg.cholesky(self._inner)
+        half = np.linalg.solve(lower, residual)
+        self.likelihood = float(-half @ half / 2 - np.log(np.diag(lower)).sum()) + SLOPES[slope]
 
     def _kernel(self, parts: _Parts) -> FloatArray:
-        near = np.exp(-parts.square / (2 * self._length**2))
-        shared = TILE_PART * parts.tile + (1 - TILE_PART) * near
-        return np.asarray(OFFSET**2 + self._slope**2 * parts.slope + self._scale**2 * shared)
+        shared = self._scale**2 * parts.alike.at(self._length)
+        return np.asarray(OFFSET**2 + parts.levels + self._slope**2 * parts.slope + shared)
 
     def at(self, cross: _Parts) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the residual at the configurations that `cross` relates to the measured."""
-        kernel = self._kernel(cross)
-        prior = OFFSET**2 + self._slope**2 * cross.above**2 + self._scale**2
-        variance = prior - (kernel @ self._inverse * kernel).sum(1)
-        return kernel @ self._weights, np.sqrt(np.maximum(variance, NOISE**2))
+        kernel, inverse = self._kernel(cross), np.linalg.inv(self._inner)
+        prior = OFFSET**2 + cross.level + self._slope**2 * cross.above**2 + self._scale**2
+        variance = prior - (kernel @ inverse * kernel).sum(1)
+        return kernel @ (inverse @ self._residual), np.sqrt(np.maximum(variance, NOISE**2))

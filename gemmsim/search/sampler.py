@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray
+from gemmsim.search.learnt import Learnt
 from gemmsim.search.residual import Corrected, corrected
 from gemmsim.search.space import Index, Mask, Space
 from gemmsim.search.trials import Trials, distributions
@@ -79,13 +81,19 @@ class ModelGuidedSampler(BaseSampler):
 
     The model's times are corrected by what was measured (gemmsim.search.residual), and of the free configurations the
     one with the largest expected improvement on the best is proposed. Where the model's residuals are large so are the
-    deviations, and what is uncertain is tried sooner; a model whose order is wrong loses its say. shortlist: how many
-    configurations to measure before the first correction. The same seed and the same trials give the same proposals.
+    deviations, and what is uncertain is tried sooner; a model whose order is wrong loses its say. Trials under way
+    count as measured at their corrected times, so that those asked for meanwhile lie elsewhere. The same seed and the
+    same trials give the same proposals. shortlist: how many configurations to measure before the first correction.
+    learnt: what was measured of other shapes; it corrects the model's times beforehand.
     """
 
-    def __init__(self, space: Space, *, shortlist: int = 4, seed: int | None = None) -> None:
+    def __init__(
+        self, space: Space, *, shortlist: int = 4, seed: int | None = None, learnt: Learnt | None = None
+    ) -> None:
         if shortlist < 1:
             raise GemmsimError(f"shortlist = {shortlist}: expected a whole number >= 1")
+        if learnt is not None:
+            space = replace(space, predicted_s=space.predicted_s * np.exp(learnt.correction(space)))
         self._space, self._seed, self._trials = space, _seed(seed), Trials(space)
         self._first = space.shortlist(shortlist)
         self._liked = np.argsort(space.predicted_s, kind="stable")
@@ -119,11 +127,23 @@ class ModelGuidedSampler(BaseSampler):
     def _promising(self, trials: Sequence[FrozenTrial], mask: Mask, generator: np.random.Generator) -> int:
         """Position of the free configuration with the largest expected improvement."""
         asked = self._pool(mask, generator)
-        measured, time_s = self._trials.known(trials)
+        measured, time_s = self._believed(trials)
         if not len(measured):
             return int(asked[0])
         scores = _improvement(corrected(self._space, measured, time_s, asked), float(np.log(time_s.min())))
         return int(asked[np.argmax(scores)])
+
+    def _believed(self, trials: Sequence[FrozenTrial]) -> tuple[Index, FloatArray]:
+        """Positions that were measured or are being measured, and their times, s: of the latter the corrected ones."""
+        measured, time_s = self._trials.known(trials)
+        open_ = [place for t in trials if not t.state.is_finished() and (place := self._trials.place(t)) is not None]
+        pending = np.asarray(open_, np.intp)
+        if not len(pending):
+            return measured, time_s
+        expected = self._space.predicted_s[pending]
+        if len(measured):
+            expected = np.exp(corrected(self._space, measured, time_s, pending).mean)
+        return np.concatenate([measured, pending]), np.concatenate([time_s, expected])
 
     def _pool(self, mask: Mask, generator: np.random.Generator) -> Index:
         """Free configurations to choose from: those that the model likes best, and some of all others."""

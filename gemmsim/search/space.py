@@ -29,6 +29,8 @@ Value = int | str | None
 #: parameter of a trial, where a space is of several families
 FAMILY = "family"
 _ABSENT = -1
+#: a family's default that is predicted slower than the fastest by more than this factor is not worth a trial
+DEFAULT_CHANCE = 1.5
 
 
 class Candidate(NamedTuple):
@@ -62,6 +64,14 @@ class Space:
         return len(self.predicted_s)
 
     @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """m, n and k. Raises GemmsimError where the identity does not say."""
+        sizes = [int(text) for text in self.identity.get("problem", "").split(" x ") if text.isdecimal()]
+        if len(sizes) != 3:
+            raise GemmsimError(f"problem of a space is {self.identity.get('problem')!r}: expected m x n x k")
+        return sizes[0], sizes[1], sizes[2]
+
+    @cached_property
     def _columns(self) -> dict[str, IntArray]:
         """Every parameter of every family, _ABSENT where a family lacks it."""
         names = dict.fromkeys(name for part in self.parts for name in part.values)
@@ -71,7 +81,7 @@ class Space:
         }
 
     @cached_property
-    def _part(self) -> IntArray:
+    def part(self) -> IntArray:
         """Which part each configuration is of."""
         return np.repeat(np.arange(len(self.parts)), [len(part) for part in self.parts])
 
@@ -87,12 +97,12 @@ class Space:
 
     @cached_property
     def _places(self) -> dict[tuple[int, ...], int]:
-        rows = np.stack([self._part, *self._columns.values()], 1).tolist()
+        rows = np.stack([self.part, *self._columns.values()], 1).tolist()
         return {tuple(row): i for i, row in enumerate(rows)}
 
     def candidate(self, place: int) -> Candidate:
         """The configuration at a position."""
-        part = self.parts[self._part[place]]
+        part = self.parts[self.part[place]]
         return Candidate(part.family, {name: int(self._columns[name][place]) for name in part.values})
 
     def params(self, place: int) -> dict[str, Value]:
@@ -125,7 +135,7 @@ class Space:
         """
         columns = [self._step(name, column) for name, column in self._columns.items() if len(self.choices[name]) > 1]
         if len(self.parts) > 1:
-            columns += [(self._part == i).astype(np.float64) for i in range(len(self.parts))]
+            columns += [(self.part == i).astype(np.float64) for i in range(len(self.parts))]
         return np.stack(columns, 1) if columns else np.zeros((len(self), 1))
 
     def _step(self, name: str, values: IntArray) -> FloatArray:
@@ -135,7 +145,7 @@ class Space:
     @cached_property
     def tiles(self) -> IntArray:
         """A number for the family, block and thread tile of each configuration."""
-        _, tile = unique_rows({"": self._part, **{n: self._columns[n] for n in TILE if n in self._columns}})
+        _, tile = unique_rows({"": self.part, **{n: self._columns[n] for n in TILE if n in self._columns}})
         return np.asarray(tile, np.int64)
 
     def nearest(self, params: Mapping[str, Value], free: Mask, generator: np.random.Generator) -> int:
@@ -143,7 +153,7 @@ class Space:
 
         One of the same family, while one is free.
         """
-        own = free & (self._part == self._part_of(params))
+        own = free & (self.part == self._part_of(params))
         free = own if own.any() else free
         steps = np.zeros(len(self))
         for name, column in self._columns.items():
@@ -157,18 +167,18 @@ class Space:
         """Positions to measure first: the fastest predicted, and last the family's default or what is nearest to it.
 
         Of each block and thread tile the fastest alone, so that the list does not stand and fall with the model's error
-        on one tile.
+        on one tile. The default only where the model gives it a chance: within DEFAULT_CHANCE of the fastest.
         """
         order = np.argsort(self.predicted_s, kind="stable")
         _, first = np.unique(self.tiles[order], return_index=True)
-        best = order[np.sort(first)].tolist()
-        others = [place for place in best if place != self.default]
-        return [*others[: count - 1], self.default] if count > 1 else best[:1]
+        best = order[np.sort(first)][:count].tolist()
+        near = self.predicted_s[self.default] <= DEFAULT_CHANCE * self.predicted_s[best[0]]
+        return [*best[: count - 1], self.default] if near and count > 1 and self.default not in best else best
 
     @cached_property
     def default(self) -> int:
         """Position of the default of the family that the model likes best, or of what is nearest to it."""
-        part = self._part[int(np.argmin(self.predicted_s))]
+        part = self.part[int(np.argmin(self.predicted_s))]
         family = self.parts[part].family
         known: dict[str, Value] = {p.name: p.default for p in families.family(family).PARAMETERS}
         known |= {FAMILY: family}
@@ -204,8 +214,12 @@ def space_of(
             predicted.append(every.time_s[good])
     if not parts:
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}")
-    identity = {"gpu": chip.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
-    return Space(parts, np.concatenate(predicted), identity)
+    return Space(parts, np.concatenate(predicted), identity_of(m, n, k, chip, form, l2))
+
+
+def identity_of(m: int, n: int, k: int, gpu: Gpu, form: Form, l2: str) -> dict[str, str]:
+    """What configurations are for, in words that differ where it does."""
+    return {"gpu": gpu.name, "problem": f"{m} x {n} x {k}", "form": _spelled(form), "l2": l2}
 
 
 def _spelled(form: Form) -> str:

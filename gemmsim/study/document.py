@@ -65,8 +65,9 @@ class Workload(_Strict):
 
 
 class StudyDocument(_Strict):
-    """A study as written."""
+    """A study of picks, as written."""
 
+    kind: Literal["picks"] = "picks"
     title: Text
     question: Text
     workload: Workload
@@ -80,23 +81,45 @@ class StudyDocument(_Strict):
     l2: Literal["cold_clean", "cold_dirty", "warm"] = "cold_clean"
 
 
-def read_document(path: Path) -> StudyDocument:
+class SearchDocument(_Strict):
+    """A study of searches, as written; rows: the recorded curves, a file beside the study's."""
+
+    kind: Literal["search"]
+    title: Text
+    question: Text
+    rows: Text
+
+
+Document = StudyDocument | SearchDocument
+#: kind -> what a study of that kind may hold
+KINDS: Mapping[str, type[StudyDocument] | type[SearchDocument]] = {"picks": StudyDocument, "search": SearchDocument}
+
+
+def read_document(path: Path) -> Document:
     """The study in a YAML file. Raises GemmsimError for a key or value that has no place in one."""
     tree = read_yaml(path)
+    model = _model(path, tree)
     try:
-        return StudyDocument.model_validate(tree)
+        return model.model_validate(tree)
     except ValidationError as error:
-        mistakes = [_sentence(e) for e in error.errors(include_url=False)]
+        mistakes = [_sentence(e, model) for e in error.errors(include_url=False)]
         more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
         raise GemmsimError(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more) from None
 
 
-def _sentence(error: ErrorDetails) -> str:
+def _model(path: Path, tree: object) -> type[StudyDocument] | type[SearchDocument]:
+    kind = tree.get("kind", "picks") if isinstance(tree, dict) else "picks"
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise GemmsimError(f"{path}: kind is {show(kind)}: expected {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     key, found, kind = _key(error["loc"]), error["input"], error["type"]
     if kind == "missing":
         return f"missing key {key}"
     if kind == "extra_forbidden":
-        return f"unknown key {key}{_near(error['loc'])}"
+        return f"unknown key {key}{_near(error['loc'], model)}"
     return f"{key} is {show(found)}: expected {_expected(error)}"
 
 
@@ -118,8 +141,8 @@ def _key(loc: tuple[int | str, ...]) -> str:
     return text
 
 
-def _near(loc: tuple[int | str, ...]) -> str:
-    names = list(_fields(loc[:-1]))
+def _near(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    names = list(_fields(loc[:-1], model))
     near = get_close_matches(str(loc[-1]), names, n=1)
     return f": did you mean {near[0]}?" if near else f": expected {', '.join(names)}"
 
@@ -127,9 +150,8 @@ def _near(loc: tuple[int | str, ...]) -> str:
 _INNER: Mapping[str, type[BaseModel]] = {"workload": Workload, "model": ModelDims, "shapes": Shape}
 
 
-def _fields(loc: tuple[int | str, ...]) -> Mapping[str, Any]:
+def _fields(loc: tuple[int | str, ...], model: type[BaseModel]) -> Mapping[str, Any]:
     """The keys that may stand at a place."""
-    model: type[BaseModel] = StudyDocument
     for part in loc:
         model = _INNER.get(str(part), model)
     return model.model_fields

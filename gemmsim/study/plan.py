@@ -16,6 +16,7 @@ from gemmsim.errors import GemmsimError, unknown
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.paths import data_folder
 from gemmsim.problem import dtype_name, gemm
+from gemmsim.study.curves import SearchStudy, search_study
 
 if TYPE_CHECKING:
     from gemmsim.study.document import ModelDims, StudyDocument
@@ -91,13 +92,21 @@ def find_study(name_or_path: str) -> Path:
 
 
 def load_study(name_or_path: str) -> Study:
-    """Read and check a study. Raises GemmsimError: file, key, what was found, what was expected."""
-    from gemmsim.study.document import read_document
+    """Read and check a study of picks. Raises GemmsimError: file, key, what was found, what was expected."""
+    study = open_study(name_or_path)
+    if not isinstance(study, Study):
+        raise GemmsimError(f"{study.path}: kind is search: expected a study of picks")
+    return study
+
+
+def open_study(name_or_path: str) -> Study | SearchStudy:
+    """Read and check a study of any kind. Raises GemmsimError: file, key, what was found, what was expected."""
+    from gemmsim.study.document import SearchDocument, read_document
 
     path = find_study(name_or_path)
     document = read_document(path)
     try:
-        return _study(path, document)
+        return search_study(path, document) if isinstance(document, SearchDocument) else _study(path, document)
     except GemmsimError as error:
         sentence = str(error)
         raise GemmsimError(sentence if sentence.startswith(str(path)) else f"{path}: {sentence}") from None

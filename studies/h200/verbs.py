@@ -11,12 +11,12 @@ Options = Callable[[argparse.ArgumentParser], object]
 
 def run(
     doc: str | None, draw: Verb, show: Verb, *, drawing: Options | None = None, showing: Options | None = None,
-    shown: str = "show",
+    drawn: str = "draw", shown: str = "show",
 ) -> None:  # fmt: skip
-    """Read the command line and do what it says; drawing, showing: add options of a verb's own."""
+    """Read the command line and do what it says; drawing, showing: add a verb's own options."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
-    for name, verb, file, options in (("draw", draw, "out", drawing), (shown, show, "rows", showing)):
+    for name, verb, file, options in ((drawn, draw, "out", drawing), (shown, show, "rows", showing)):
         own = verbs.add_parser(name)
         own.add_argument(file)
         own.set_defaults(run=verb)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import fake_bench
 import pytest
+from processes import child_of, gone
 
 from gemmsim.bench.campaign import Result, Settings, run
 from gemmsim.bench.lock import gpu_lock
@@ -186,28 +187,7 @@ def test_a_child_does_not_outlive_its_parent(fake_bench_folder: Path, monkeypatc
     batch.write_text(f"family,m,n,k\ncublas,{fake_bench.HANG},64,64\n")
     command = [sys.executable, "-m", "gemmsim", "measure", "--batch", str(batch), "--out", str(batch) + ".out"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    child = _child_of(process.pid)
+    child = child_of(process.pid)
     process.kill()
     process.wait()
-    until = time.monotonic() + 10
-    while _alive(child) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not _alive(child)
-
-
-def _child_of(parent: int) -> int:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        for child in children:
-            if b"gemmsim.bench.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
-        time.sleep(0.02)
-    raise AssertionError("no child came")
-
-
-def _alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert gone(child)

@@ -13,7 +13,7 @@ from gemmsim.bench import rig as module
 from gemmsim.bench.check import Verdict
 from gemmsim.bench.kernels import Prepared, Refused
 from gemmsim.bench.rig import Rig
-from gemmsim.bench.task import Ask, Conditions, Kernel, Task
+from gemmsim.bench.task import Ask, Conditions, Kernel, Task, Turns
 from gemmsim.bench.timing import Samples
 from gemmsim.problem import Form, form_of
 from gemmsim.store import COLUMNS, JSON_COLUMNS
@@ -39,8 +39,9 @@ class Timer:
     def flush_seconds(self, l2: str) -> float:
         return 140e-6
 
-    def samples(self, calls: Any, l2: str, count: int) -> Samples:
+    def samples(self, calls: Any, l2: str, count: int, orders: Any = None) -> Samples:
         self.counts.append(count)
+        self.orders = orders
         return Samples(tuple((10e-6 * (i + 1),) * count for i in range(len(calls))), False)
 
     def graph(self, call: Any, launch_s: float, count: int) -> tuple[Samples, int]:
@@ -106,6 +107,29 @@ def test_against_cublas(rig: Any) -> None:
 def test_a_graph(rig: Any) -> None:
     row = measured(rig, l2="warm", graph=True)
     assert (row["time_s"], row["timed_by"], row["launches"]) == (8e-6, "graph", 50)
+
+
+def test_in_turn(rig: Any) -> None:
+    tasks = [Task(i, replace(ASK, conditions=Conditions(against="turns")), Kernel()) for i in (3, 5, 8)]
+    ready = {task.number: rig.ready(task) for task in tasks}
+    assert {columns["status"] for columns, _ in ready.values()} == {"ok"}
+    found = rig.turns(Turns(tuple(tasks), 20, 1.0), {number: warm for number, (_, warm) in ready.items()})
+    assert {number: row["time_s"] for number, row in found.items()} == pytest.approx({3: 1e-5, 5: 2e-5, 8: 3e-5})
+    assert {row["sample_count"] for row in found.values()} == {20}
+    assert len(found[3]["samples_s"]) == len(found[8]["samples_s"]) == 20
+    assert all(row.keys() <= {*COLUMNS, *JSON_COLUMNS} and row["timed_by"] == "event" for row in found.values())
+    assert sorted(rig.timer.orders[0]) == [0, 1, 2]
+    assert len(rig.timer.orders) == 20
+    assert "cublas_time_s" not in found[3]
+    rig.turns(Turns(tuple(tasks), 20, 1e-4), {3: ready[3][1]})
+    assert rig.timer.counts[-1] == 6
+    assert rig.turns(Turns(tuple(tasks), 20, 1.0), {}) == {}
+
+
+def test_what_is_wrong_takes_no_turn(rig: Any) -> None:
+    rig.verdict = replace(RIGHT, nan_count=4)
+    columns, warm = rig.ready(Task(0, ASK, Kernel()))
+    assert (columns["status"], warm) == ("wrong", None)
 
 
 def test_what_is_wrong_is_not_timed(rig: Any) -> None:

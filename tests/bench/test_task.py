@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from gemmsim.bench.task import Ask, Conditions, Kernel, Task, task_from
+from gemmsim.bench.task import Ask, Conditions, Kernel, Task, Turns, job_from
 from gemmsim.problem import Form, form_of
 from gemmsim.store import IDENTITY
 
@@ -17,9 +17,12 @@ ASK = Ask(
 
 def test_a_task_survives_json() -> None:
     task = Task(4, ASK, Kernel("/x.cubin", "ab", "nvrtc 13.0", 64, 0, 128, 0, ("slow",), {"name": "mm"}))
-    again = task_from(json.loads(json.dumps(task.plain())))
+    again = job_from(json.loads(json.dumps(task.plain())))
     assert again == task
+    assert isinstance(again, Task)
     assert hash(again.ask) == hash(ASK)
+    turns = Turns((task, replace(task, number=5)), 20, 1.5)
+    assert job_from(json.loads(json.dumps(turns.plain()))) == turns
 
 
 def test_identity_has_every_column_of_the_store() -> None:

@@ -172,3 +172,35 @@ def test_a_host_that_is_always_late_says_so() -> None:
     found = Timer(device).samples([device.call("a", 1.0)], "warm", 1)  # type: ignore[arg-type]
     assert found.host_bound
     assert len(device.waits) == timing.TRIES
+
+
+def test_turns_change_with_the_round_and_come_again_with_the_same_seed() -> None:
+    orders = timing.shuffled(4, 30)
+    assert orders == timing.shuffled(4, 30)
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    assert {order[0] for order in orders} == {0, 1, 2, 3}
+    device = FakeDevice()
+    timer = Timer(device)  # type: ignore[arg-type]
+    timer.flush_seconds("cold_clean")
+    device.said.clear()
+    calls = [device.call(name, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 3.0))]
+    found = timer.samples(calls, "cold_clean", 2, [[2, 0, 1], [1, 2, 0]])
+    turns = [word for name in "cabbca" for word in ("write", "read", "event", name, "event")]
+    assert device.said == ["wait", *turns]
+    assert found.seconds == ((1.0, 1.0), (2.0, 2.0), (3.0, 3.0))
+
+
+def test_many_kernels_in_turn_come_in_smaller_batches() -> None:
+    device = FakeDevice()
+    calls = [device.call("abcdefgh"[i], 1.0) for i in range(8)]
+    found = Timer(device).samples(calls, "warm", 40, timing.shuffled(8, 40))  # type: ignore[arg-type]
+    assert [len(one) for one in found.seconds] == [40] * 8
+    assert len(device.waits) == 3
+
+
+@pytest.mark.parametrize(
+    ("round_s", "rounds", "budget_s", "count"),
+    [(0.01, 30, 1.0, 30), (0.1, 30, 1.0, 10), (1.0, 30, 1.0, 6), (1, 4, 1, 4)],
+)
+def test_rounds_follow_the_budget(round_s: float, rounds: int, budget_s: float, count: int) -> None:
+    assert timing.round_count(round_s, rounds, budget_s) == count

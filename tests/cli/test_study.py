@@ -92,9 +92,21 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(folder: Path, capsys: pytes
     assert [p.name for p in folder.iterdir()] == ["small.yaml"]
 
 
+def test_recorded_searches_are_shown_without_a_gpu(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("altair")
+    assert ran("search_efficiency", "--dry-run") == 0
+    assert "model-guided" in capsys.readouterr().out
+    assert ran("search_efficiency", "--format", "json") == 0
+    rows = json.loads(capsys.readouterr().out)["searches"]
+    assert {row["rows"] for row in rows} == {"simt fp32", "triton bf16"}
+    made = folder / "gemmsim-reports" / "search_efficiency"
+    assert sorted(p.name for p in made.iterdir()) == ["curves.csv", "report.html", "searches.csv"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
+        (("search_efficiency", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded searches")),
         (("llama4",), ("'llama4'", "llama2_7b")),
         (("none.yaml",), ("none.yaml", "no such file")),
         (("small.yaml", "--gpus", "h300"), ("--gpus[0]", "'h300'")),

@@ -13,7 +13,7 @@ import pytest
 from gemmsim.bench.task import Ask, Kernel, Task
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE))
+sys.path += [str(HERE), str(HERE.parent / "bench")]
 
 
 @pytest.fixture(scope="session")

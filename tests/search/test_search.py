@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +10,17 @@ import optuna
 import pytest
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
+from spaces import replay, small, whole
 
 from gemmsim import families
 from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
-from gemmsim.problem import FloatArray
 from gemmsim.search.loop import NO_TIME, PREDICTED, search
-from gemmsim.search.replay import Replay
-from gemmsim.search.residual import Corrected
+from gemmsim.search.residual import Corrected, corrected
 from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler, _improvement
 from gemmsim.search.space import Candidate, Space, space_of
-from gemmsim.search.trials import INTERRUPTED, STATUS, distributions
+from gemmsim.search.trials import INTERRUPTED, PLACE, STATUS, distributions
+from gemmsim.search.workers import WORKER, Worker
 
 Make = Callable[[Space, int], BaseSampler]
 SAMPLERS: dict[str, Make] = {
@@ -30,22 +29,6 @@ SAMPLERS: dict[str, Make] = {
     "random": lambda space, seed: RandomSampler(seed=seed),
 }
 every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
-
-
-@lru_cache
-def whole() -> Space:
-    return space_of(512, 1024, 2048, gpu="h200_sxm", family="triton", dtype="bf16")
-
-
-def small(count: int = 24) -> Space:
-    space = whole()
-    some = np.linspace(0, len(space) - 1, count).astype(np.intp)
-    return Space([space.parts[0].take(some)], space.predicted_s[some], space.identity)
-
-
-def replay(space: Space, time_s: FloatArray | None = None) -> Replay:
-    noise = np.exp(0.1 * np.random.default_rng(1).normal(size=len(space)))
-    return Replay((512, 1024, 2048), space, space.predicted_s * noise if time_s is None else time_s)
 
 
 def proposed(study: optuna.Study) -> list[tuple[int, ...]]:
@@ -60,7 +43,9 @@ def test_no_configuration_twice_and_every_one_is_of_the_space(make: Make) -> Non
     for trial in study.trials:
         place = space.place(trial.params)
         assert place is not None
-        assert trial.user_attrs == {STATUS: "ok", PREDICTED: space.predicted_s[place]}
+        assert trial.user_attrs == {
+            STATUS: "ok", PREDICTED: space.predicted_s[place], WORKER: str(Worker.this()), PLACE: place
+        }  # fmt: skip
         assert trial.value == replay(space).time_s[place]
 
 
@@ -213,14 +198,48 @@ def test_counts_that_are_none(wrong: int) -> None:
         ModelGuidedSampler(small(), shortlist=wrong)
 
 
-def test_the_first_trials_are_the_fastest_predicted_of_different_tiles_and_the_default() -> None:
+def with_default_at(factor: float) -> Space:
+    """The whole space, its default predicted this factor as slow as the fastest."""
     space = whole()
+    predicted_s = space.predicted_s.copy()
+    predicted_s[space.default] = factor * predicted_s.min()
+    return Space(space.parts, predicted_s, space.identity)
+
+
+def test_the_first_trials_are_the_fastest_predicted_of_different_tiles_and_the_default() -> None:
+    space = with_default_at(1.4)
     study = search(space, replay(space), trials=4, seed=0)
     places = [space.place(trial.params) for trial in study.trials]
     assert places[0] == np.argmin(space.predicted_s)
     assert len({int(space.tiles[place]) for place in places[:3] if place is not None}) == 3
     default = {p.name: p.default for p in families.family("triton").PARAMETERS}
     assert study.trials[3].params == default
+
+
+def test_a_default_that_the_model_gives_no_chance_is_not_tried_and_one_it_likes_best_is_first() -> None:
+    slow, best = with_default_at(1.6), with_default_at(0.9)
+    assert slow.default not in slow.shortlist(4)
+    assert len({int(slow.tiles[place]) for place in slow.shortlist(4)}) == 4
+    assert best.shortlist(4)[0] == best.default
+    assert len(set(best.shortlist(4))) == 4
+
+
+def test_trials_under_way_are_taken_for_measured_and_their_like_left_alone() -> None:
+    space = whole()
+    sampler = ModelGuidedSampler(space, shortlist=1, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(6):
+        trial = study.ask(distributions(space))
+        study.tell(trial, replay(space)(Candidate("triton", trial.params)))
+    waiting = [study.ask(distributions(space)) for _ in range(4)]
+    places, time_s = sampler._believed(study.get_trials())
+    assert [space.place(trial.params) for trial in waiting] == places[6:].tolist()
+    expected = corrected(space, places[:6], time_s[:6], places[6:7])
+    assert time_s[6] == pytest.approx(np.exp(expected.mean[0]), rel=0.2)
+    alone = corrected(space, places[:6], time_s[:6], np.arange(len(space)))
+    with_them = corrected(space, places, time_s, np.arange(len(space)))
+    near = space.tiles == space.tiles[places[6]]
+    assert np.median(with_them.deviation[near] / alone.deviation[near]) < 0.95
 
 
 def test_a_model_whose_order_is_the_wrong_way_round_is_unlearnt() -> None:
