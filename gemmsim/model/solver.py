@@ -40,9 +40,7 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     busy, lone = (clk / parts for clk in _step(x, d, free))
     start, epilogue = (clk / parts for clk in _blocks(d, free))
     chain = _chain(x, d, lone, free)
-    step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
-    if d.exposed_clk.any():
-        step = step + _of("latency", d.exposed_clk, free)
+    step = _lone_step(x, d, chain, lone, free)
     area, depth = (d.useful_area, d.useful_depth) if "edge" in free else (1.0, 1.0)
     spill, spill_lone = _of("spill", d.spill_clk, free), _of("spill", d.spill_lone_clk, free)
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
@@ -73,6 +71,13 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
         total = total * slowdown(x, total)
     total = total + _of("split", d.second_s, free) if d.second_s.any() else total
     return total if "launch" in free else np.asarray(total + d.launch_s)
+
+
+def busy_share(x: Case, d: Demand) -> FloatArray:
+    """Share of its time that a block alone on an SM keeps the SM's busiest unit at work: k-steps, no ends."""
+    busy, lone = _step(x, d, NOTHING)
+    step = _lone_step(x, d, _chain(x, d, lone, NOTHING), lone, NOTHING)
+    return np.asarray(np.minimum(1, busy / np.maximum(step, busy)))
 
 
 def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:
@@ -124,6 +129,12 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
     if "latency" in free:
         return np.asarray(np.where(_overlaps(x, d), 0, lone) / x.traits.depth)
     return np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
+
+
+def _lone_step(x: Case, d: Demand, chain: FloatArray, lone: FloatArray, free: Set[str]) -> FloatArray:
+    """Clocks a k-step of a block that is alone on its SM."""
+    step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
+    return step + _of("latency", d.exposed_clk, free) if d.exposed_clk.any() else step
 
 
 def _overlaps(x: Case, d: Demand) -> npt.NDArray[np.bool_]:

@@ -93,11 +93,11 @@ def dram_traffic(g: Grid) -> Traffic:
         return np.asarray(held_a * rows + held_b * columns + share_c * blocks * tile_c)
 
     next_wave = distance(1.0)
-    miss_a = _miss(next_wave, g.side_bytes)
+    miss_a = miss_share(next_wave, g.side_bytes)
     gap = np.where(slots > per_group, 1.0, per_group / slots)  # waves between two touches of a panel of B
     whole = np.floor(gap)
-    miss_b = _miss(distance(whole), g.side_bytes)
-    miss_b = miss_b + (gap - whole) * (_miss(distance(whole + 1), g.side_bytes) - miss_b)
+    miss_b = miss_share(distance(whole), g.side_bytes)
+    miss_b = miss_b + (gap - whole) * (miss_share(distance(whole + 1), g.side_bytes) - miss_b)
     footprint = next_wave - share_c * slots * tile_c
     reads_a, reads_b = 1 + (touches_a - 1) * miss_a, 1 + (touches_b - 1) * miss_b
     return Traffic(
@@ -109,7 +109,7 @@ def dram_traffic(g: Grid) -> Traffic:
         wave_columns=np.minimum(g.tiles_n, np.where(slots >= per_group, g.tiles_n, np.ceil(slots / g.group_m))),
         cold_a=reads_a / touches_a,
         cold_b=reads_b / touches_b,
-        stays=1 - _miss(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),
+        stays=1 - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),
     )
 
 
@@ -167,7 +167,8 @@ def _written(
     return np.asarray(c - np.minimum(c, kept))
 
 
-def _miss(distance: FloatArray, capacity: float) -> FloatArray:
+def miss_share(distance: FloatArray, capacity: float) -> FloatArray:
+    """Share of what is touched again after so many distinct bytes that is gone: logistic((D - cap) / (EDGE cap))."""
     return _logistic((distance - capacity) / (EDGE * capacity))
 
 
