@@ -24,7 +24,7 @@ from gemmsim.simulate.launched import Launched
 #: visits that a distance may reach back
 DEPTH = 3
 #: bins of time: so many for what fills one side, at least and at most
-BINS_A_SIDE, LEAST_BINS, MOST_BINS = 8, 16, 600
+BINS_A_SIDE, LEAST_BINS, MOST_BINS = 8, 64, 600
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,10 @@ class Window:
 
     def since(self, begin: FloatArray, end: FloatArray) -> FloatArray:
         """Bytes first seen after `begin`, up to `end`; times in bins."""
-        return np.maximum(self._before(end, begin) - self._before(begin, begin), 0)
+        return np.maximum(self.before(end, begin) - self.before(begin, begin), 0)
 
-    def _before(self, end: FloatArray, last: FloatArray) -> FloatArray:
+    def before(self, end: FloatArray, last: FloatArray) -> FloatArray:
+        """Bytes of visits before `end` whose last visit was before `last`."""
         i, j = (np.minimum(t.astype(np.int64), self.bins - 1) for t in (end, last))
         u, v, s = end - i, last - j, self.seen
         low = s[i, j] * (1 - v) + s[i, j + 1] * v
@@ -86,7 +87,8 @@ def find(x: Launched, v: Visits, s: Stores, end: float) -> Found:
         touched = 1 - lonely * (1 - cold), 1 - lonely
         weights = [back.weights(t) for t in touched]
         window = _window(bins, time, v.size_bytes, back, touched, weights, (stored, _stored(x, s)))
-        gone = [_gone(x, window, time, back, w) for w in weights]
+        misses = _misses(x, window, time, back)
+        gone = [_gone(misses, w) for w in weights]
         cold = gone[0] * (1 - lonely + lonely * gone[1])
     both = 1 - np.exp2(1 - v.readers) if x.partitions > 1 else 0.0  # readers on either side: two places look it up
     missed = cold * (1 + both * gone[1]) + (1 - cold) * 0.5 * gone[1] * (1 + both) if x.partitions > 1 else cold
@@ -129,14 +131,22 @@ def _window(
     return Window(seen.reshape(width, width).cumsum(0).cumsum(1), bins)
 
 
-def _gone(
-    x: Launched, window: Window, time: FloatArray, back: _Back, weights: tuple[list[FloatArray], FloatArray]
-) -> FloatArray:
+def _misses(x: Launched, window: Window, time: FloatArray, back: _Back) -> list[FloatArray]:
+    """Probability that a place is lost that was touched last by the visit before, the one before that, and so on."""
+    begun, out = window.before(time, time), []
+    for at, there in zip(back.at, back.there, strict=True):
+        lost = np.zeros(len(time))
+        at, now = at[there], time[there]
+        lost[there] = miss_share(window.before(now, time[at]) - begun[at], x.side_bytes)
+        out.append(lost)
+    return out
+
+
+def _gone(misses: list[FloatArray], weights: tuple[list[FloatArray], FloatArray]) -> FloatArray:
     """Probability that a visit does not find the piece in a place."""
     gone = weights[1].copy()
-    for at, there, share in zip(back.at, back.there, weights[0], strict=True):
-        distance = window.since(time[at[there]], time[there])
-        gone[there] += share[there] * miss_share(distance, x.side_bytes)
+    for lost, share in zip(misses, weights[0], strict=True):
+        gone += share * lost
     return gone
 
 
