@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsim.families.traits import WGMMA
-from gemmsim.model import compute, geometry, latency, shared_memory, split, traffic
+from gemmsim.model import compute, drift, geometry, latency, shared_memory, solver, split, traffic
 from gemmsim.model.demand import Case, Demand
 from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
@@ -19,8 +19,19 @@ DIRTY_SHARE_OF_L2 = 0.5
 def fill(x: Case) -> Demand:
     """The Demand of a case."""
     tiles_m, tiles_n = geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn)
+    grid = _grid(x, tiles_m, tiles_n)
+    dram = traffic.dram_traffic(grid)
+    d = _demand(x, dram, tiles_m, tiles_n)
+    if (x.blocks_per_sm > 1).any() and (dram.next_wave_bytes > grid.side_bytes).any():
+        lag = drift.lag(solver.busy_share(x, d), x.blocks_per_sm, x.traits.warps, x.gpu.arch.sub_partitions,
+                        x.traits.asynchronous)  # fmt: skip
+        d = _demand(x, traffic.drifted(grid, x.gpu.sm_count, dram, lag), tiles_m, tiles_n)
+    return d
+
+
+def _demand(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> Demand:
+    """The Demand of a case with this DRAM traffic."""
     tiles, k_steps = tiles_m * tiles_n * x.batch, geometry.tiles(x.k, x.bk)
-    dram = traffic.dram_traffic(_grid(x, tiles_m, tiles_n))
     read, write, writeback = _condition(x, dram)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
     l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)

@@ -16,7 +16,7 @@ without the one of each whose blocks drift apart along K, which is not modelled 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,7 @@ class Traffic:
     wave_columns: FloatArray
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
+    next_wave_bytes: FloatArray  # distinct bytes that one side sees from one wave to the next
     stays: FloatArray  # share of A, B and C that the same launch finds in L2 if it runs again
 
 
@@ -75,41 +76,105 @@ def textbook_bytes(
 
 def dram_traffic(g: Grid) -> Traffic:
     """Bytes read from and written to DRAM by a launch that finds nothing of its own in L2."""
-    a, b, c = g.m * g.k * g.a_bytes, g.k * g.n * g.b_bytes, g.m * g.n * g.c_bytes
-    tiles = g.tiles_m * g.tiles_n
-    slots = np.minimum(g.slots, tiles)
-    panel_a, panel_b, tile_c = a / g.tiles_m, b / g.tiles_n, c / tiles
-    touches_a, touches_b, per_group = _touches(g, tiles, slots)
-    held_a = panel_a * (1 - _far(g) * np.exp2(-g.tiles_n / touches_a))
-    held_b = panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / touches_b))
-    share_c = C_SHARE if g.partitions > 1 else 1.0
-    common = _gcd(per_group, slots)
+    w = _waves(g)
+    held_a = w.panel_a * (1 - _far(g) * np.exp2(-g.tiles_n / w.touches_a))
+    held_b = w.panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / w.touches_b))
+    share_c = _c_share(g)
 
     def distance(waves: FloatArray | float) -> FloatArray:
         """Distinct bytes one side sees between two touches that lie so many waves apart."""
-        blocks = waves * slots
-        rows = np.minimum(g.tiles_m, g.group_m * (blocks + per_group - common) / per_group)
-        columns = np.minimum(g.tiles_n, np.ceil(blocks / g.group_m))
-        return np.asarray(held_a * rows + held_b * columns + share_c * blocks * tile_c)
+        c = share_c * waves * w.slots * w.tile_c
+        return np.asarray(held_a * w.rows(waves) + held_b * w.columns(waves) + c)
 
     next_wave = distance(1.0)
     miss_a = miss_share(next_wave, g.side_bytes)
-    gap = np.where(slots > per_group, 1.0, per_group / slots)  # waves between two touches of a panel of B
+    gap = np.where(w.slots > w.per_group, 1.0, w.per_group / w.slots)  # waves between two touches of a panel of B
     whole = np.floor(gap)
     miss_b = miss_share(distance(whole), g.side_bytes)
     miss_b = miss_b + (gap - whole) * (miss_share(distance(whole + 1), g.side_bytes) - miss_b)
-    footprint = next_wave - share_c * slots * tile_c
-    reads_a, reads_b = 1 + (touches_a - 1) * miss_a, 1 + (touches_b - 1) * miss_b
+    footprint = next_wave - share_c * w.slots * w.tile_c
+    reads_a, reads_b = 1 + (w.touches_a - 1) * miss_a, 1 + (w.touches_b - 1) * miss_b
+    a, b = w.panel_a * g.tiles_m, w.panel_b * g.tiles_n
+    wide = w.slots >= w.per_group
     return Traffic(
         read_bytes=g.batch * (a * reads_a + b * reads_b),
-        write_bytes=g.batch * _written(g, tiles, slots, tile_c, (panel_a, panel_b), footprint, share_c),
-        wave_rows=np.minimum(
-            g.tiles_m, np.where(slots >= per_group, g.group_m * np.ceil(slots / per_group), g.group_m)
-        ),
-        wave_columns=np.minimum(g.tiles_n, np.where(slots >= per_group, g.tiles_n, np.ceil(slots / g.group_m))),
-        cold_a=reads_a / touches_a,
-        cold_b=reads_b / touches_b,
-        stays=1 - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),
+        write_bytes=g.batch * _written(g, w, footprint, share_c),
+        wave_rows=np.minimum(g.tiles_m, np.where(wide, g.group_m * np.ceil(w.slots / w.per_group), g.group_m)),
+        wave_columns=np.minimum(g.tiles_n, np.where(wide, g.tiles_n, np.ceil(w.slots / g.group_m))),
+        cold_a=reads_a / w.touches_a,
+        cold_b=reads_b / w.touches_b,
+        stays=1
+        - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * w.tiles * w.tile_c), g.side_bytes),
+        next_wave_bytes=next_wave,
+    )
+
+
+def drifted(g: Grid, sms: int, in_step: Traffic, lag: FloatArray) -> Traffic:
+    """The same launch when residents of an SM drift apart by `lag` of K a tile (gemmsim.model.drift).
+
+    One gang, a block on each SM, sees D distinct bytes in its walk along K; with r residents so far apart along K that
+    r x lag x D no longer fits a side, each gang reads all panels by itself, as if it were alone. Until the lag has
+    grown so far, waves are in step.
+    """
+    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, sms)))
+    waves = g.tiles_m * g.tiles_n / g.slots
+    resident = np.maximum(g.slots / sms, 1)
+    begins = g.side_bytes / (resident * np.maximum(lag, 1e-9) * alone.next_wave_bytes)
+    share = np.maximum(0, 1 - begins / waves) * miss_share(alone.next_wave_bytes, g.side_bytes)
+    mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
+    mixed["cold_a"], mixed["cold_b"] = in_step.cold_a, in_step.cold_b
+    return Traffic(**mixed)
+
+
+@dataclass(frozen=True)
+class _Waves:
+    """Waves of a launch: how often they touch a panel, and what so many of them span."""
+
+    tiles_m: FloatArray
+    tiles_n: FloatArray
+    group_m: FloatArray
+    tiles: FloatArray
+    slots: FloatArray
+    per_group: FloatArray  # tiles in a group of rows
+    beyond: FloatArray  # tiles that a wave reaches into the next group, mean
+    touches_a: FloatArray  # waves that touch a panel of A, of B; means
+    touches_b: FloatArray
+    panel_a: FloatArray  # bytes
+    panel_b: FloatArray
+    tile_c: FloatArray
+
+    def rows(self, waves: FloatArray | float) -> FloatArray:
+        """Rows of tiles that so many waves span."""
+        return np.minimum(self.tiles_m, self.group_m * (waves * self.slots + self.beyond) / self.per_group)
+
+    def columns(self, waves: FloatArray | float) -> FloatArray:
+        """Columns of tiles that so many waves span."""
+        return np.minimum(self.tiles_n, np.ceil(waves * self.slots / self.group_m))
+
+
+def _waves(g: Grid) -> _Waves:
+    """The waves of a launch.
+
+    A: (wave, group) incidences = waves + groups - 1 - boundaries that coincide. B: every wave if a wave covers more
+    than a group, else once a group.
+    """
+    tiles = g.tiles_m * g.tiles_n
+    slots = np.minimum(g.slots, tiles)
+    per_group = g.group_m * g.tiles_n
+    common = _gcd(per_group, slots)
+    groups, waves = np.ceil(g.tiles_m / g.group_m), np.ceil(tiles / slots)
+    incidences = waves + groups - 1 - np.floor((tiles - 1) * common / (per_group * slots))
+    last = waves - np.floor((groups - 1) * per_group / slots)
+    rows_last = g.tiles_m - (groups - 1) * g.group_m
+    touches_a = ((incidences - last) * g.group_m + last * rows_last) / g.tiles_m
+    tail = tiles - (waves - 1) * slots
+    touches_b = np.where(slots > per_group, waves - 1 + np.minimum(1, (tail + g.group_m - 1) / per_group), groups)
+    panel_a, panel_b, tile_c = (
+        g.m * g.k * g.a_bytes / g.tiles_m, g.k * g.n * g.b_bytes / g.tiles_n, g.m * g.n * g.c_bytes / tiles
+    )  # fmt: skip
+    beyond = per_group - common
+    return _Waves(
+        g.tiles_m, g.tiles_n, g.group_m, tiles, slots, per_group, beyond, touches_a, touches_b, panel_a, panel_b, tile_c
     )
 
 
@@ -122,34 +187,13 @@ def _far(g: Grid) -> float:
     return FAR_HALF if g.partitions > 1 else 0.0
 
 
-def _touches(g: Grid, tiles: FloatArray, slots: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Waves that touch a panel of A, of B (means), and tiles in one group of rows.
-
-    A: (wave, group) incidences = waves + groups - 1 - boundaries that coincide. B: every wave if a wave covers more
-    than a group, else once a group.
-    """
-    per_group = g.group_m * g.tiles_n
-    groups, waves = np.ceil(g.tiles_m / g.group_m), np.ceil(tiles / slots)
-    coincide = np.floor((tiles - 1) * _gcd(per_group, slots) / (per_group * slots))
-    incidences = waves + groups - 1 - coincide
-    last = waves - np.floor((groups - 1) * per_group / slots)
-    rows_last = g.tiles_m - (groups - 1) * g.group_m
-    touches_a = ((incidences - last) * g.group_m + last * rows_last) / g.tiles_m
-    tail = tiles - (waves - 1) * slots
-    touches_b = np.where(slots > per_group, waves - 1 + np.minimum(1, (tail + g.group_m - 1) / per_group), groups)
-    return touches_a, touches_b, per_group
+def _c_share(g: Grid) -> float:
+    return C_SHARE if g.partitions > 1 else 1.0
 
 
-def _written(
-    g: Grid,
-    tiles: FloatArray,
-    slots: FloatArray,
-    tile_c: FloatArray,
-    panels: tuple[FloatArray, FloatArray],
-    footprint: FloatArray,
-    share_c: float,
-) -> FloatArray:
+def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> FloatArray:
     """C less what still lies in L2 when the launch ends: the tail wave's tiles, and whole waves that had room."""
+    tiles, slots, tile_c = w.tiles, w.slots, w.tile_c
     c = tile_c * tiles
     wave_c = np.minimum(slots * tile_c, c)
     tail = np.mod(tiles, slots)
@@ -158,8 +202,8 @@ def _written(
     room = DIRTY_SHARE * g.side_bytes - share_c * tail_c
     rows = np.minimum(g.tiles_m, tail_blocks / g.tiles_n + g.group_m)
     columns = np.minimum(g.tiles_n, np.ceil(tail_blocks / g.group_m))
-    tail_footprint = np.minimum(footprint, panels[0] * rows + panels[1] * columns)
-    fresh = np.minimum(footprint, (panels[0] * g.tiles_m + panels[1] * g.tiles_n) * slots / tiles) + share_c * wave_c
+    tail_footprint = np.minimum(footprint, w.panel_a * rows + w.panel_b * columns)
+    fresh = np.minimum(footprint, (w.panel_a * g.tiles_m + w.panel_b * g.tiles_n) * slots / tiles) + share_c * wave_c
     last_stays = _logistic((room - share_c * wave_c - tail_footprint) / (EDGE * g.side_bytes))
     earlier = np.maximum((room - footprint - share_c * wave_c) / fresh + 0.5, 0)
     tail_stays = _logistic((DIRTY_SHARE * g.side_bytes - share_c * tail_c) / (EDGE * g.side_bytes))

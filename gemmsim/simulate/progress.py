@@ -1,14 +1,6 @@
 """How far the blocks of an SM have come: residents share it, the next starts where one ends, older ones run ahead.
 
-All SMs run alike, so the blocks that start together on each of them, a gang, walk K in step. Residents of one SM do not:
-
-- A scheduler with warps of three blocks or more to choose from prefers older ones. Where residents want more than the
-  SM has (blocks x busy_share > 1), PRIORITY of the time goes by age and the rest evenly: in the extreme the eldest
-  runs as if alone. A scheduler with two warps hands over at every stall: found on launches of an H200 with 256 x 64
-  tiles and two blocks of four warps, which stay in step, beside 64 x 128 with four, which read B once a gang.
-- Where loads are asynchronous, a block that is ahead does not wait for DRAM while those behind it find its tiles in L2,
-  so nothing brings residents together again: each gains LEAD on the next. Loads that are waited for do: the block
-  ahead waits for DRAM, the others for L2.
+Blocks that start together on each SM, a gang, walk K in step; residents of one SM drift apart (gemmsim.model.drift).
 
 Time is in units of what one tile takes an SM that is fully busy; only ratios matter.
 """
@@ -20,15 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsim.model.drift import CHOICE, LEAD, PRIORITY
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate.launched import Launched
 
-#: share of an oversubscribed SM's time that is given out by age
-PRIORITY = 0.5
-#: how much faster a resident walks K than the next younger one, where loads are asynchronous
-LEAD = 0.02
-#: warps that a scheduler must have to choose from so that age counts
-CHOICE = 3.0
 _DONE = 1e-9
 
 
