@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from gemmsim.families.traits import Traits
 from gemmsim.hardware import Gpu
 from gemmsim.problem import FloatArray
 
+_Record = TypeVar("_Record")
 #: terms of a prediction: each has demand_X_s (its time alone) and saved_X_s (what would be gained with X free)
 TERMS = (
     "math",
@@ -127,3 +129,14 @@ class Demand:
     launch_s: float
     second_s: FloatArray  # a second kernel that sums slices
     clock_hz: float
+
+
+def rows_of(record: _Record, at: npt.NDArray[np.intp], rows: int) -> _Record:
+    """The rows at these positions of a dataclass of arrays, of `rows`; what has one value for all of them stays."""
+    changed: dict[str, object] = {}
+    for name, value in vars(record).items():
+        if isinstance(value, np.ndarray) and len(value) == rows:
+            changed[name] = value.take(at)
+        elif isinstance(value, Traits | Units):
+            changed[name] = rows_of(value, at, rows)
+    return replace(record, **changed)  # type: ignore[type-var]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim.families.traits import WGMMA
 from gemmsim.model import compute, drift, geometry, latency, shared_memory, solver, split, traffic
-from gemmsim.model.demand import Case, Demand
+from gemmsim.model.demand import Case, Demand, rows_of
 from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
 
@@ -14,27 +19,63 @@ from gemmsim.problem import FloatArray
 HOT_LINES, LINE_BYTES = 64, 128
 #: dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
 DIRTY_SHARE_OF_L2 = 0.5
+#: of a side of the L2, what the blocks that start together fill before it matters that residents of an SM drift apart
+NEARLY = 0.8
+#: rows of tiles, columns of tiles, k-steps
+_Tiles = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def fill(x: Case) -> Demand:
     """The Demand of a case."""
-    tiles_m, tiles_n = geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn)
-    grid = _grid(x, tiles_m, tiles_n)
-    dram = traffic.dram_traffic(grid)
-    d = _demand(x, dram, tiles_m, tiles_n)
-    if (x.blocks_per_sm > 1).any() and (dram.next_wave_bytes > grid.side_bytes).any():
-        lag = drift.lag(solver.busy_share(x, d), x.blocks_per_sm, x.traits.warps, x.gpu.arch.sub_partitions,
-                        x.traits.asynchronous)  # fmt: skip
-        d = _demand(x, traffic.drifted(grid, x.gpu.sm_count, dram, lag), tiles_m, tiles_n)
-    return d
+    tiles = _tiles(x)
+    dram = traffic.dram_traffic(_grid(x, tiles))
+    d = _demand(x, tiles, _bytes(x, tiles, dram))
+    apart = np.flatnonzero((x.blocks_per_sm > 1) & (dram.gang_bytes > NEARLY * _side_bytes(x)))
+    return _drifted(x, d, dram, apart) if len(apart) else d
 
 
-def _demand(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> Demand:
-    """The Demand of a case with this DRAM traffic."""
-    tiles, k_steps = tiles_m * tiles_n * x.batch, geometry.tiles(x.k, x.bk)
+def _drifted(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
+    """The same with the traffic of these rows as it is once residents of an SM have drifted apart."""
+    rows = len(x.m)
+    few = rows_of(x, apart, rows)
+    t, tiles = few.traits, _tiles(few)
+    share = solver.busy_share(few, rows_of(d, apart, rows))
+    lag = drift.lag(share, few.blocks_per_sm, t.warps, x.gpu.arch.sub_partitions, t.asynchronous)
+    found = _bytes(few, tiles, traffic.drifted(_grid(few, tiles), rows_of(dram, apart, rows), lag))
+    changed: dict[str, Any] = {name: np.array(np.broadcast_to(getattr(d, name), rows)) for name in found}
+    for name, column in found.items():
+        changed[name][apart] = column
+    return replace(d, **changed)
+
+
+def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str, FloatArray]:
+    """What of the Demand follows from the traffic: bytes, and clocks that blocks wait for them."""
+    tiles_m, tiles_n, k_steps = tiles_and_steps
+    tiles = tiles_m * tiles_n * x.batch
     read, write, writeback = _condition(x, dram)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
     l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)
+    blocks = split.units(x, tiles, k_steps).blocks
+    return {
+        "l2_read_bytes": l2_bytes,
+        "dram_read_bytes": read,
+        "dram_write_bytes": write,
+        "writeback_bytes": writeback,
+        "l2_weighted_bytes": l2_cost + _result_bytes(x, tiles_m),
+        "latency_clk": latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
+        "arrival_clk": latency.arrival_clk(x, l2_cost / (tiles * k_steps), blocks),
+    }
+
+
+def _tiles(x: Case) -> _Tiles:
+    """Rows and columns of tiles, and k-steps."""
+    return geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn), geometry.tiles(x.k, x.bk)
+
+
+def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -> Demand:
+    """The Demand of a case with what follows from its traffic."""
+    tiles_m, tiles_n, k_steps = tiles_and_steps
+    tiles = tiles_m * tiles_n * x.batch
     math, waits = compute.math_clk(x)
     units = split.units(x, tiles, k_steps)
     shared = split.cost(x, units, k_steps)
@@ -48,11 +89,6 @@ def _demand(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatA
         k_steps=k_steps,
         useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn),
         useful_depth=x.k / (k_steps * x.bk),
-        l2_read_bytes=l2_bytes,
-        dram_read_bytes=read,
-        dram_write_bytes=write,
-        writeback_bytes=writeback,
-        l2_weighted_bytes=l2_cost + _result_bytes(x, tiles_m),
         workspace_bytes=shared.workspace_bytes,
         math_clk=math,
         math_waits=waits,
@@ -63,8 +99,6 @@ def _demand(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatA
         spill_lone_clk=spill_lone,
         wgmma=x.traits.path == WGMMA,
         math_slots=compute.math_slots(x),
-        latency_clk=latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
-        arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), units.blocks),
         fetch_clk=compute.fetch_clk(x),
         cold_code_clk=compute.cold_code_clk(x),
         exposed_clk=latency.exposed_clk(x),
@@ -79,17 +113,23 @@ def _demand(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatA
         launch_s=latency.launch_s(x.gpu),
         second_s=shared.second_s,
         clock_hz=x.gpu.clock_hz,
+        **found,
     )
 
 
-def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
-    slots, group = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m)
-    side = x.gpu.l2_bytes / x.gpu.l2_partitions
+def _side_bytes(x: Case) -> float:
+    return x.gpu.l2_bytes / x.gpu.l2_partitions
+
+
+def _grid(x: Case, tiles_and_steps: _Tiles) -> traffic.Grid:
+    tiles_m, tiles_n, _ = tiles_and_steps
+    slots, group, side = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m), _side_bytes(x)
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
     slices = split.slices(x)
     return traffic.Grid(
-        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions
-    )
+        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, x.gpu.sm_count, *sizes, side,
+        x.gpu.l2_partitions,
+    )  # fmt: skip
 
 
 def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:

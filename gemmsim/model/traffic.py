@@ -45,6 +45,7 @@ class Grid:
     tiles_n: FloatArray
     group_m: FloatArray  # at most tiles_m
     slots: FloatArray  # blocks that run at once: SMs x blocks an SM
+    sms: int
     a_bytes: float
     b_bytes: float
     c_bytes: float
@@ -62,7 +63,7 @@ class Traffic:
     wave_columns: FloatArray
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
-    next_wave_bytes: FloatArray  # distinct bytes that one side sees from one wave to the next
+    gang_bytes: FloatArray  # distinct bytes that one side sees while one block an SM walks along K
     stays: FloatArray  # share of A, B and C that the same launch finds in L2 if it runs again
 
 
@@ -105,24 +106,23 @@ def dram_traffic(g: Grid) -> Traffic:
         cold_b=reads_b / w.touches_b,
         stays=1
         - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * w.tiles * w.tile_c), g.side_bytes),
-        next_wave_bytes=next_wave,
+        gang_bytes=distance(np.minimum(1.0, g.sms / w.slots)),
     )
 
 
-def drifted(g: Grid, sms: int, in_step: Traffic, lag: FloatArray) -> Traffic:
+def drifted(g: Grid, in_step: Traffic, lag: FloatArray) -> Traffic:
     """The same launch when residents of an SM drift apart by `lag` of K a tile (gemmsim.model.drift).
 
     One gang, a block on each SM, sees D distinct bytes in its walk along K; with r residents so far apart along K that
     r x lag x D no longer fits a side, each gang reads all panels by itself, as if it were alone. Until the lag has
     grown so far, waves are in step.
     """
-    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, sms)))
+    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, g.sms)))
     waves = g.tiles_m * g.tiles_n / g.slots
-    resident = np.maximum(g.slots / sms, 1)
-    begins = g.side_bytes / (resident * np.maximum(lag, 1e-9) * alone.next_wave_bytes)
-    share = np.maximum(0, 1 - begins / waves) * miss_share(alone.next_wave_bytes, g.side_bytes)
+    resident = np.maximum(g.slots / g.sms, 1)
+    begins = g.side_bytes / (resident * np.maximum(lag, 1e-9) * alone.gang_bytes)
+    share = np.maximum(0, 1 - begins / waves) * miss_share(alone.gang_bytes, g.side_bytes)
     mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
-    mixed["cold_a"], mixed["cold_b"] = in_step.cold_a, in_step.cold_b
     return Traffic(**mixed)
 
 

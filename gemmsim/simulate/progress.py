@@ -38,11 +38,12 @@ def walk(x: Launched, work: Sequence[float]) -> Progress:
     speeds = {count: _speeds(x, count) for count in range(1, x.blocks_per_sm + 1)}
     if all(len(set(s)) == 1 for s in speeds.values()) and len(set(work)) == 1:
         return _in_step(x, work, speeds)
-    stride, waiting, live, now = max(work) + 1.0, 0, [], 0.0
+    stride, waiting, now = max(work) + 1.0, 0, 0.0
+    live: list[list[float]] = []
     marks: list[list[tuple[float, float]]] = [[] for _ in work]
     while live or waiting < len(work):
         while waiting < len(work) and len(live) < x.blocks_per_sm:
-            live.append([waiting, 0.0])
+            live.append([float(waiting), 0.0])
             marks[waiting].append((0.0, now))
             waiting += 1
         speed = speeds[len(live)]
