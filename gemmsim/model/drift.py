@@ -6,37 +6,52 @@ All SMs run alike, so blocks that start together on different SMs walk K in step
   has (blocks x busy_share > 1), PRIORITY of its time goes by age and the rest evenly: in the extreme the eldest runs as
   if alone. A scheduler with two warps hands over at every stall: on an H200, fp32 with 256 x 64 tiles and two blocks of
   four warps stays in step, 64 x 128 with four blocks of four warps reads B once a gang.
-- Where loads are asynchronous, a block that is ahead does not wait for DRAM, though those behind it find its tiles in
-  L2: nothing brings residents together again, and each gains LEAD on the next. Loads that are waited for do: the block
-  ahead waits for DRAM, the others for L2.
+- With one k-step in flight the block ahead waits for DRAM and those behind it, which find its tiles in L2, do not: they
+  catch up by that wait, which has to be outdone by age. With several in flight nothing brings residents together again,
+  and each gains LEAD on the next for every k-step in flight beyond the first.
 
-PRIORITY and LEAD are fitted, by eye, on counters of an H200: PRIORITY on 4096^3 with 32 x 32 tiles (register_tile), LEAD
-on triton's 64 x 64 tiles at 8192^3 and 2048 x 11008 x 4096. Counters of simt's launches were not used.
+PRIORITY and LEAD are set by a few counters of an H200: PRIORITY by 4096^3 with 32 x 32 tiles (register_tile), LEAD by
+triton's 64 x 64 tiles and 4 stages at 8192^3 and 2048 x 11008 x 4096. That LEAD grows with the k-steps in flight, and
+that an SM which L2 keeps waiting is not oversubscribed, is read off times of triton (docs/traffic.md).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gemmsim.problem import FloatArray
 
 #: share of an oversubscribed SM's time that is given out by age
-PRIORITY = 0.5
-#: how much faster a resident walks K than the next younger one, where loads are asynchronous
-LEAD = 0.02
+PRIORITY = .75
+#: how much faster a resident walks K than the next younger one, for each k-step in flight beyond the first
+LEAD = 0.01
 #: warps that a scheduler must have to choose from so that age counts
 CHOICE = 3.0
 
 
-def lag(
-    busy_share: FloatArray, blocks_per_sm: FloatArray, warps: FloatArray, schedulers: int, asynchronous: npt.ArrayLike
+def by_age(
+    busy_share: FloatArray, blocks_per_sm: FloatArray, warps: FloatArray, schedulers: int, catching_up: FloatArray
 ) -> FloatArray:
+    """Share of an SM's time that is given out by age: PRIORITY, less what those behind catch up.
+
+    busy_share: of an SM's time that a block keeps its busiest unit at work, but for others at that unit; warps: of a
+    block; catching_up: share of K that blocks behind gain on the first while a tile is computed.
+    """
+    most = PRIORITY * _gain(busy_share, blocks_per_sm)
+    chosen = (blocks_per_sm * busy_share > 1) & (blocks_per_sm * warps / schedulers >= CHOICE)
+    return np.where(chosen, PRIORITY * np.maximum(0, 1 - catching_up / np.maximum(most, 1e-9)), 0)
+
+
+def lag(busy_share: FloatArray, blocks_per_sm: FloatArray, share_by_age: FloatArray, depth: FloatArray) -> FloatArray:
     """Share of K that a resident gains on the next younger one while a tile is computed, mean over residents.
 
-    busy_share: of an SM's time that a lone block keeps its busiest unit at work; warps: of a block.
+    depth: k-steps in flight.
     """
-    r, u = np.maximum(blocks_per_sm, 2), busy_share
-    youngest = np.maximum(0, 1 - (r - 1) * u)
-    by_age = np.where((r * u > 1) & (r * warps / schedulers >= CHOICE), PRIORITY * r / (r - 1) * (u - youngest), 0)
-    return np.where(blocks_per_sm > 1, by_age + np.where(asynchronous, LEAD, 0), 0)
+    gained = share_by_age * _gain(busy_share, blocks_per_sm) + LEAD * (depth - 1)
+    return np.where(blocks_per_sm > 1, gained, 0)
+
+
+def _gain(busy_share: FloatArray, blocks_per_sm: FloatArray) -> FloatArray:
+    """The same where all of the time goes by age: the first take what they can, the youngest what is left."""
+    r = np.maximum(blocks_per_sm, 2)
+    return np.asarray(r / (r - 1) * (busy_share - np.maximum(0, 1 - (r - 1) * busy_share)))

@@ -38,9 +38,10 @@ def _drifted(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.in
     """The same with the traffic of these rows as it is once residents of an SM have drifted apart."""
     rows = len(x.m)
     few = rows_of(x, apart, rows)
-    t, tiles = few.traits, _tiles(few)
-    share = solver.busy_share(few, rows_of(d, apart, rows))
-    lag = drift.lag(share, few.blocks_per_sm, t.warps, x.gpu.arch.sub_partitions, t.asynchronous)
+    tiles = _tiles(few)
+    share, catching_up = solver.contention(few, rows_of(d, apart, rows))
+    aged = drift.by_age(share, few.blocks_per_sm, few.traits.warps, x.gpu.arch.sub_partitions, catching_up)
+    lag = drift.lag(share, few.blocks_per_sm, aged, few.traits.depth)
     found = _bytes(few, tiles, traffic.drifted(_grid(few, tiles), rows_of(dram, apart, rows), lag))
     changed: dict[str, Any] = {name: np.array(np.broadcast_to(getattr(d, name), rows)) for name in found}
     for name, column in found.items():

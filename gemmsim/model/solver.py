@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from gemmsim.model import split
 from gemmsim.model.demand import Case, Demand
+from gemmsim.model.latency import dram_further_clk
 from gemmsim.model.pnorm import soft_max
 from gemmsim.model.power import slowdown
 from gemmsim.problem import FloatArray
@@ -73,11 +74,20 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     return total if "launch" in free else np.asarray(total + d.launch_s)
 
 
-def busy_share(x: Case, d: Demand) -> FloatArray:
-    """Share of its time that a block alone on an SM keeps the SM's busiest unit at work: k-steps, no ends."""
+def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
+    """How residents of an SM meet in their k-steps, for gemmsim.model.drift.
+
+    Share of the SM's time that a block keeps its busiest unit at work if no other asks for that unit: a k-step then
+    takes as long as it takes a lone block, or L2 the k-steps of all that are resident. And share of a k-step, with all
+    of them there, that a block waits longer for DRAM than another for L2; 0 if more than one is in flight.
+    """
     busy, lone = _step(x, d, NOTHING)
     step = _lone_step(x, d, _chain(x, d, lone, NOTHING), lone, NOTHING)
-    return np.asarray(np.minimum(1, busy / np.maximum(step, busy)))
+    at_once = np.minimum(x.gpu.sm_count * x.blocks_per_sm, d.tiles)
+    l2 = d.l2_weighted_bytes / d.l2_bytes_per_s * x.gpu.clock_hz * at_once / (d.tiles * d.k_steps)
+    alone = np.maximum(np.maximum(step, l2), busy)
+    further = np.where(x.traits.depth > 1, 0, dram_further_clk(x))
+    return np.asarray(busy / alone), np.asarray(further / np.maximum(alone, x.blocks_per_sm * busy))
 
 
 def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:

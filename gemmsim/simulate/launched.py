@@ -8,7 +8,7 @@ import numpy as np
 
 from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
-from gemmsim.model import effects, geometry, solver, split
+from gemmsim.model import drift, effects, geometry, solver, split
 from gemmsim.model.case import make_case
 from gemmsim.model.predict import Prediction
 from gemmsim.simulate.raster import GROUPED
@@ -47,9 +47,9 @@ class Launched:
     streams: int
     sms: int
     blocks_per_sm: int
-    warps_per_scheduler: float  # of all resident blocks
-    busy_share: float  # of an SM's time that a lone block keeps its busiest unit at work
-    asynchronous: bool  # loads overlap the block's own math
+    busy_share: float  # of an SM's time that a block keeps its busiest unit at work (solver.contention)
+    by_age: float  # share of an SM's time that goes to its blocks by age (drift.by_age)
+    depth: float  # k-steps whose loads are in flight together
     repeats_rows: bool  # rows past M and N are read again, not skipped
     side_bytes: float  # capacity of one L2 partition
     partitions: int
@@ -97,7 +97,7 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
     elif whole < tiles:
         slices = round(min(_one(t.split_k), _one(steps)))
         whole = whole if slices > 1 else tiles
-    resident = round(_one(x.blocks_per_sm))
+    share, catching_up = solver.contention(x, effects.fill(x))
     return Launched(
         m=int(q.m[0]),
         n=int(q.n[0]),
@@ -119,10 +119,10 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
         slices=slices,
         streams=streams,
         sms=p.gpu.sm_count,
-        blocks_per_sm=resident,
-        warps_per_scheduler=resident * _one(t.warps) / p.gpu.arch.sub_partitions,
-        busy_share=_one(solver.busy_share(x, effects.fill(x))),
-        asynchronous=bool(_one(t.asynchronous)),
+        blocks_per_sm=round(_one(x.blocks_per_sm)),
+        busy_share=_one(share),
+        by_age=_one(drift.by_age(share, x.blocks_per_sm, t.warps, p.gpu.arch.sub_partitions, catching_up)),
+        depth=_one(t.depth),
         repeats_rows=bool(_one(t.repeats_rows)),
         side_bytes=p.gpu.l2_bytes / p.gpu.l2_partitions,
         partitions=p.gpu.l2_partitions,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsim.model.drift import CHOICE, LEAD, PRIORITY
+from gemmsim.model.drift import LEAD
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate.launched import Launched
 
@@ -78,8 +78,6 @@ def _speeds(x: Launched, count: int) -> list[float]:
         alone.append(min(x.busy_share, left))
         left -= alone[-1]
     even = sum(alone) / count
-    chosen = x.warps_per_scheduler * count / x.blocks_per_sm >= CHOICE
-    by_age = PRIORITY if chosen else 0.0
-    lead = LEAD if x.asynchronous else 0.0
+    lead = LEAD * (x.depth - 1)
     ahead = (1 + lead * ((count - 1) / 2 - i) for i in range(count))
-    return [(by_age * s + (1 - by_age) * even) * more for s, more in zip(alone, ahead, strict=True)]
+    return [(x.by_age * s + (1 - x.by_age) * even) * more for s, more in zip(alone, ahead, strict=True)]
