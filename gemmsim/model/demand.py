@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -94,7 +94,8 @@ class Demand:
     useful_area: FloatArray  # share of the tiles that lies inside M x N
     useful_depth: FloatArray  # share of the k-steps that lies inside K
     # traffic, bytes of the whole launch
-    l2_read_bytes: FloatArray
+    l2_asked_bytes: FloatArray  # of A and B, all blocks
+    l2_once_bytes: FloatArray  # each line once for blocks that walk together
     dram_read_bytes: FloatArray
     dram_write_bytes: FloatArray
     writeback_bytes: FloatArray
@@ -129,6 +130,7 @@ class Demand:
     launch_s: float
     second_s: FloatArray  # a second kernel that sums slices
     clock_hz: float
+    l2_read_bytes: FloatArray = field(default_factory=lambda: np.zeros(1))  # of A and B, requests merged
 
 
 def rows_of(record: _Record, at: npt.NDArray[np.intp], rows: int) -> _Record:

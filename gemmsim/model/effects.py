@@ -31,7 +31,10 @@ def fill(x: Case) -> Demand:
     dram = traffic.dram_traffic(_grid(x, tiles))
     d = _demand(x, tiles, _bytes(x, tiles, dram))
     apart = np.flatnonzero((x.blocks_per_sm > 1) & (dram.gang_bytes > NEARLY * _side_bytes(x)))
-    return _drifted(x, d, dram, apart) if len(apart) else d
+    d = _drifted(x, d, dram, apart) if len(apart) else d
+    left = traffic.left_unmerged(solver.crowding(x, d))
+    d.l2_read_bytes = left * d.l2_asked_bytes + (1 - left) * d.l2_once_bytes
+    return d
 
 
 def _drifted(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
@@ -55,10 +58,11 @@ def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str,
     tiles = tiles_m * tiles_n * x.batch
     read, write, writeback = _condition(x, dram)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
-    l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)
+    asked, once, l2_cost = _l2(x, dram, tiles_m, tiles_n)
     blocks = split.units(x, tiles, k_steps).blocks
     return {
-        "l2_read_bytes": l2_bytes,
+        "l2_asked_bytes": asked,
+        "l2_once_bytes": once,
         "dram_read_bytes": read,
         "dram_write_bytes": write,
         "writeback_bytes": writeback,
@@ -159,11 +163,14 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     return read, write, nothing
 
 
-def _l2(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """L2->SM bytes of A and B after merging, and the same weighted by what they cost.
+def _l2(
+    x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bytes of A and B that all blocks ask L2 for; with each line once for those that walk together; and what they cost.
 
-    Neighbouring blocks share the operand that does not change from one block id to the next: A along a row, B down a
-    group. Short rows and narrow copies leave parts of sectors and requests unused.
+    The cost has its own shares of what is left after merging, fitted to times: neighbouring blocks share the operand
+    that does not change from one block id to the next, A along a row, B down a group. Short rows and narrow copies leave
+    parts of sectors and requests unused.
     """
     c, t = x.c, x.traits
     grouped = np.minimum(x.group_m, tiles_m) > 1
@@ -172,14 +179,15 @@ def _l2(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
     share_b = traffic.merged_share(np.where(grouped, near, far), dram.wave_rows)
     rows = np.where(t.repeats_rows, tiles_m * x.bm, x.m)  # rows past M are read again, or skipped
     columns = np.where(t.repeats_rows, tiles_n * x.bn, x.n)
-    bytes_a = share_a * rows * tiles_n * x.k * x.a_bytes * x.batch
-    bytes_b = share_b * columns * tiles_m * x.k * x.b_bytes * x.batch
+    bytes_a = rows * tiles_n * x.k * x.a_bytes * x.batch
+    bytes_b = columns * tiles_m * x.k * x.b_bytes * x.batch
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
     cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
     cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
-    return bytes_a + bytes_b, bytes_a * cost_a + bytes_b * cost_b
+    cost = share_a * bytes_a * cost_a + share_b * bytes_b * cost_b
+    return bytes_a + bytes_b, bytes_a / dram.wave_columns + bytes_b / dram.wave_rows, cost
 
 
 def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatArray:

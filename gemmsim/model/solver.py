@@ -90,6 +90,15 @@ def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
     return np.asarray(busy / alone), np.asarray(further / np.maximum(alone, x.blocks_per_sm * busy))
 
 
+def crowding(x: Case, d: Demand) -> FloatArray:
+    """What the residents of an SM want of its busiest unit, 1: all of it; the sharp and cheap form of `contention`."""
+    busy = np.maximum(np.maximum(d.math_clk, d.shared_clk), np.maximum(d.issue_clk, d.integer_clk))
+    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.gpu.sm_count))
+    lone = np.maximum(d.latency_clk + np.where(_overlaps(x, d), 0, busy), x.traits.depth * busy) / x.traits.depth
+    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.gpu.sm_count) / (d.tiles * d.k_steps) * resident
+    return np.asarray(resident * busy / np.maximum(lone, l2))
+
+
 def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:
     plain = "split" in free or not d.workspace_bytes.any()
     return d.l2_weighted_bytes if plain else d.l2_weighted_bytes + d.workspace_bytes

@@ -32,6 +32,10 @@ EDGE = 0.07
 #: share of a side that dirty lines may fill before they are written back
 DIRTY_SHARE = 0.75
 
+#: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
+#: and the crowding that stands for each. Fitted on every other one of 92 counted launches of an H200 (docs/traffic.md)
+MERGED_MOST, MERGED_LEAST, CROWDING = 0.52, 0.94, (0.3, 1.9)
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -176,6 +180,18 @@ def _waves(g: Grid) -> _Waves:
     return _Waves(
         g.tiles_m, g.tiles_n, g.group_m, tiles, slots, per_group, beyond, touches_a, touches_b, panel_a, panel_b, tile_c
     )
+
+
+def left_unmerged(crowding: FloatArray | float) -> FloatArray:
+    """Share of the requests for a line that many SMs ask for at about the same time which L2 sees one by one.
+
+    The others are merged on their way. SMs ask at the same time where they wait for the same line; blocks that wait for
+    each other's turn on their SM ask when they come to it. crowding: what the residents of an SM want of its busiest
+    unit, 1: all of it. From MERGED_MOST at CROWDING[0] or less to MERGED_LEAST at CROWDING[1] or more.
+    """
+    low, high = CROWDING
+    part = np.clip((np.asarray(crowding, np.float64) - low) / (high - low), 0, 1)
+    return np.asarray(MERGED_MOST + (MERGED_LEAST - MERGED_MOST) * part)
 
 
 def merged_share(shared: FloatArray | float, sharers: FloatArray) -> FloatArray:

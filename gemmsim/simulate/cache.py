@@ -17,9 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsim.errors import GemmsimError
-from gemmsim.model.traffic import C_SHARE, DIRTY_SHARE, miss_share
+from gemmsim.model.traffic import C_SHARE, DIRTY_SHARE, left_unmerged, miss_share
+from gemmsim.problem import FloatArray
 from gemmsim.simulate import blocks, distance, progress
 from gemmsim.simulate.launched import Launched
+
+SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,7 @@ def traffic(x: Launched, *, cold_second: bool = False, when: progress.Progress |
     when = when or progress.walk(x, blocks.work_of_gangs(parts))
     visits, stores = blocks.visits(x, parts, when), blocks.stores(x, parts, when)
     found = distance.find(x, visits, stores, when.end)
-    read = visits.size_bytes * found.cold
-    asked = visits.size_bytes * visits.readers
+    read, asked = visits.size_bytes * found.cold, _asked(x, visits)
     missed = float((visits.size_bytes * found.missed).sum())
     a, b = (
         Operand(float(read[side].sum()), 0.0, float(asked[side].sum()), 0.0) for side in (visits.of_a, ~visits.of_a)
@@ -80,19 +82,28 @@ def traffic(x: Launched, *, cold_second: bool = False, when: progress.Progress |
     return Traffic(a, b, c, 1 - min(1.0, (missed + missed_c) / accesses))
 
 
+def _asked(x: Launched, v: blocks.Visits) -> FloatArray:
+    """Bytes that leave L2 for the readers of each visit; those that read a piece in the same k-step share requests."""
+    resident = min(x.blocks_per_sm, -(-x.tiles // x.sms))
+    step = resident / x.k_steps
+    again = np.concatenate([[False], (v.piece[1:] == v.piece[:-1]) & (v.time[1:] - v.time[:-1] <= step)])
+    left = left_unmerged(resident * x.busy_share)
+    repeated = np.where(v.of_a, x.tiles_m * x.bm / x.m, x.tiles_n * x.bn / x.n) if x.repeats_rows else 1.0
+    return np.asarray(v.size_bytes * repeated * (left * v.readers + (1 - left) * ~again))
+
+
 def _result(
     x: Launched, s: blocks.Stores, found: distance.Found, end: float, cold_second: bool
 ) -> tuple[Operand, float]:
     """Traffic of C and of partial results, and what of it is missed."""
-    c_bytes = x.c_bytes * x.m * x.n * x.batch
+    c_bytes, whole = x.c_bytes * x.m * x.n * x.batch, 1.0 if x.slices == 1 else x.whole / x.tiles
     added = x.result_reads * c_bytes + x.bias * x.c_bytes * x.n * x.batch
     taken_up, again = _taken_up(x, s, found)
     second = _second(x, s, found, end, cold_second)
     further = 0.0 if cold_second else second.new_bytes
     kept = float(distance.kept_dirty(x, s, found, end, further).sum())
     stored = float(s.size_bytes.sum())
-    once = x.store_sectors == 0 or x.slices > 1
-    l2_write = stored + second.result_bytes if once else 32 * x.store_sectors * x.tiles
+    l2_write = stored + second.result_bytes + max(0.0, SECTOR_BYTES * x.store_sectors * x.tiles - c_bytes) * whole
     missed = added + taken_up + second.cold_bytes
     reads = added + again + second.read_bytes
     return Operand(missed, stored - kept + second.written_bytes, reads, l2_write), missed
