@@ -95,6 +95,8 @@ def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -
         useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn),
         useful_depth=x.k / (k_steps * x.bk),
         workspace_bytes=shared.workspace_bytes,
+        second_read_bytes=shared.second_read_bytes,
+        second_write_bytes=shared.second_write_bytes,
         math_clk=math,
         math_waits=waits,
         shared_clk=shared_memory.shared_clk(x),

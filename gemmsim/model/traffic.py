@@ -182,6 +182,11 @@ def _waves(g: Grid) -> _Waves:
     )
 
 
+def kept_of_stream(stored: FloatArray, touched: FloatArray, side_bytes: float) -> FloatArray:
+    """Of bytes stored evenly over a run that touches so many, each once: those not yet written back at its end."""
+    return np.asarray(stored * np.minimum(1, DIRTY_SHARE * side_bytes / np.maximum(C_SHARE * touched, 1)))
+
+
 def left_unmerged(crowding: FloatArray | float) -> FloatArray:
     """Share of the requests for a line that many SMs ask for at about the same time which L2 sees one by one.
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsim.errors import GemmsimError
-from gemmsim.model.traffic import C_SHARE, DIRTY_SHARE, left_unmerged, miss_share
+from gemmsim.model.traffic import C_SHARE, kept_of_stream, left_unmerged, miss_share
 from gemmsim.problem import FloatArray
 from gemmsim.simulate import blocks, distance, progress
 from gemmsim.simulate.launched import Launched
@@ -144,5 +144,5 @@ def _second(x: Launched, s: blocks.Stores, found: distance.Found, end: float, co
         gone = miss_share(since + 0.5 * share * result, x.side_bytes)
         missed = read * float((gone * partial).sum() / partial.sum())
     new = share * (result + missed)
-    kept = result * min(1.0, DIRTY_SHARE * x.side_bytes / new)
+    kept = float(kept_of_stream(np.asarray(result), np.asarray(result + missed), x.side_bytes))
     return _Second(read, missed, result, result - kept, new)
