@@ -99,6 +99,7 @@ class Demand:
     dram_read_bytes: FloatArray
     dram_write_bytes: FloatArray
     writeback_bytes: FloatArray
+    second_asked_bytes: FloatArray  # that a second kernel reads
     second_read_bytes: FloatArray  # DRAM bytes of a second kernel that sums slices
     second_write_bytes: FloatArray
     l2_weighted_bytes: FloatArray  # reads weighted by what short rows and narrow copies cost, and stores

@@ -22,7 +22,7 @@ import numpy as np
 from gemmsim.problem import FloatArray
 
 #: share of an oversubscribed SM's time that is given out by age
-PRIORITY = .75
+PRIORITY = 0.75
 #: how much faster a resident walks K than the next younger one, for each k-step in flight beyond the first
 LEAD = 0.01
 #: warps that a scheduler must have to choose from so that age counts

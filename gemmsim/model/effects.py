@@ -56,7 +56,8 @@ def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str,
     """What of the Demand follows from the traffic: bytes, and clocks that blocks wait for them."""
     tiles_m, tiles_n, k_steps = tiles_and_steps
     tiles = tiles_m * tiles_n * x.batch
-    read, write, writeback = _condition(x, dram)
+    stored = split.stored_bytes(x, tiles, k_steps)
+    read, write, writeback = _condition(x, dram, stored)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
     asked, once, l2_cost = _l2(x, dram, tiles_m, tiles_n)
     blocks = split.units(x, tiles, k_steps).blocks
@@ -95,6 +96,7 @@ def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -
         useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn),
         useful_depth=x.k / (k_steps * x.bk),
         workspace_bytes=shared.workspace_bytes,
+        second_asked_bytes=shared.second_asked_bytes,
         second_read_bytes=shared.second_read_bytes,
         second_write_bytes=shared.second_write_bytes,
         math_clk=math,
@@ -129,12 +131,13 @@ def _side_bytes(x: Case) -> float:
 
 
 def _grid(x: Case, tiles_and_steps: _Tiles) -> traffic.Grid:
-    tiles_m, tiles_n, _ = tiles_and_steps
+    tiles_m, tiles_n, k_steps = tiles_and_steps
+    stored = split.stored_bytes(x, tiles_m * tiles_n * x.batch, k_steps)
     slots, group, side = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m), _side_bytes(x)
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
     slices = split.slices(x)
     return traffic.Grid(
-        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, x.gpu.sm_count, *sizes, side,
+        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, stored, x.gpu.sm_count, *sizes, side,
         x.gpu.l2_partitions,
     )  # fmt: skip
 
@@ -145,7 +148,7 @@ def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:
     return np.asarray(x.batch * (result + x.bias * tiles_m * x.n * x.c_bytes))
 
 
-def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _condition(x: Case, dram: traffic.Traffic, stored: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """DRAM bytes read, written, and written back for somebody else, under the L2 condition asked for.
 
     cold_dirty: a line that the launch needs room for pushes out one of the flush's dirty lines, until those are gone;
@@ -153,7 +156,6 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     """
     write, nothing = dram.write_bytes, np.zeros(1)
     result = x.batch * x.m * x.n * x.c_bytes
-    stored = result * split.slices(x)
     extra = result * x.result_reads + x.bias * x.n * x.c_bytes
     read = dram.read_bytes + extra
     if x.l2 == "cold_dirty":

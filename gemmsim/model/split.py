@@ -79,6 +79,16 @@ def slices(x: Case) -> FloatArray:
     return np.where(t.split_tail, 1.0, t.split_k) if shared(x) else np.ones(1)
 
 
+def stored_bytes(x: Case, tiles: FloatArray, k_steps: FloatArray) -> FloatArray:
+    """Bytes that the launch stores, without a second kernel: C of what is not summed by one, and partial results."""
+    c = x.batch * x.m * x.n * x.c_bytes
+    if not shared(x):
+        return c
+    u, tile_bytes = units(x, tiles, k_steps), x.bm * x.bn * x.traits.partial_bytes
+    partial = np.where(x.traits.stream_k, u.parts, u.summed * x.traits.split_k) * tile_bytes
+    return np.asarray(c * (1 - u.summed / tiles) + partial)
+
+
 def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
     """Bytes of partial results, and the time of what handles them (module's formula)."""
     if not shared(x):

@@ -49,6 +49,7 @@ class Grid:
     tiles_n: FloatArray
     group_m: FloatArray  # at most tiles_m
     slots: FloatArray  # blocks that run at once: SMs x blocks an SM
+    stored_bytes: FloatArray  # C, and partial results
     sms: int
     a_bytes: float
     b_bytes: float
@@ -103,7 +104,7 @@ def dram_traffic(g: Grid) -> Traffic:
     wide = w.slots >= w.per_group
     return Traffic(
         read_bytes=g.batch * (a * reads_a + b * reads_b),
-        write_bytes=g.batch * _written(g, w, footprint, share_c),
+        write_bytes=_written(g, w, footprint, share_c),
         wave_rows=np.minimum(g.tiles_m, np.where(wide, g.group_m * np.ceil(w.slots / w.per_group), g.group_m)),
         wave_columns=np.minimum(g.tiles_n, np.where(wide, g.tiles_n, np.ceil(w.slots / g.group_m))),
         cold_a=reads_a / w.touches_a,
@@ -213,11 +214,10 @@ def _c_share(g: Grid) -> float:
 
 
 def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> FloatArray:
-    """C less what still lies in L2 when the launch ends: the tail wave's tiles, and whole waves that had room."""
+    """What is stored less what still lies in L2 at the end: the tail wave's tiles, and whole waves that had room."""
     tiles, slots, tile_c = w.tiles, w.slots, w.tile_c
-    c = tile_c * tiles
-    wave_c = np.minimum(slots * tile_c, c)
-    tail = np.mod(tiles, slots)
+    wave_c = slots * tile_c
+    tail = np.mod(tiles * g.batch, slots)
     tail_blocks = np.where(tail > 0, tail, slots)
     tail_c = tail_blocks * tile_c
     room = DIRTY_SHARE * g.side_bytes - share_c * tail_c
@@ -229,7 +229,7 @@ def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> Float
     earlier = np.maximum((room - footprint - share_c * wave_c) / fresh + 0.5, 0)
     tail_stays = _logistic((DIRTY_SHARE * g.side_bytes - share_c * tail_c) / (EDGE * g.side_bytes))
     kept = tail_c * tail_stays + last_stays * (1 + earlier) * wave_c
-    return np.asarray(c - np.minimum(c, kept))
+    return np.asarray(np.maximum(0, g.stored_bytes - kept))
 
 
 def miss_share(distance: FloatArray, capacity: float) -> FloatArray:

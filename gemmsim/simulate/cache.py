@@ -59,6 +59,11 @@ class Traffic:
         """Bytes that leave L2 for the SMs."""
         return sum(o.l2_read_bytes for o in (self.a, self.b, self.c))
 
+    @property
+    def l2_write_bytes(self) -> float:
+        """Bytes that the SMs store."""
+        return sum(o.l2_write_bytes for o in (self.a, self.b, self.c))
+
 
 def traffic(x: Launched, *, cold_second: bool = False, when: progress.Progress | None = None) -> Traffic:
     """Bytes by operand. cold_second: a second kernel finds an empty L2, as under Nsight Compute.

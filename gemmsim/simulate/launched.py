@@ -10,6 +10,7 @@ from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
 from gemmsim.model import drift, effects, geometry, solver, split
 from gemmsim.model.case import make_case
+from gemmsim.model.demand import Case
 from gemmsim.model.predict import Prediction
 from gemmsim.simulate.raster import GROUPED
 
@@ -76,14 +77,19 @@ class Launched:
         return self.sms * self.blocks_per_sm
 
 
+def case_of(p: Prediction, rows: slice = slice(None)) -> Case:
+    """The Case of rows of a prediction, on a cold L2."""
+    config = Config(p.config.family, {name: v[rows] for name, v in p.config.values.items()})
+    launch, coefficients = p.launch.part(rows), p.calibration.values
+    return make_case(p.problem.take(rows), config, launch, p.blocks_per_sm[rows], p.gpu, coefficients, "cold_clean")
+
+
 def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
     """The launch of a row of a prediction. Raises GemmsimError for one that cannot launch, or has too many tiles."""
     if not p.feasible[row]:
         raise GemmsimError(f"a launch that is refused has no traffic to simulate: {p.reasons[row]}")
     part = slice(row, row + 1)
-    config = Config(p.config.family, {name: v[part] for name, v in p.config.values.items()})
-    q = p.problem.take(part)
-    x = make_case(q, config, p.launch.part(part), p.blocks_per_sm[part], p.gpu, p.calibration.values, "cold_clean")
+    q, x = p.problem.take(part), case_of(p, part)
     tiles_m, tiles_n = (int(geometry.tiles(size, tile)[0]) for size, tile in ((x.m, x.bm), (x.n, x.bn)))
     tiles = tiles_m * tiles_n * int(q.batch[0])
     if tiles > MAX_TILES:
