@@ -42,16 +42,20 @@ def by_age(
     return np.where(chosen, PRIORITY * np.maximum(0, 1 - catching_up / np.maximum(most, 1e-9)), 0)
 
 
-def lag(busy_share: FloatArray, blocks_per_sm: FloatArray, share_by_age: FloatArray, depth: FloatArray) -> FloatArray:
-    """Share of K that a resident gains on the next younger one while a tile is computed, mean over residents.
+def groups(
+    busy_share: FloatArray, blocks_per_sm: FloatArray, share_by_age: FloatArray, depth: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Residents of an SM that stay together, and the share of K by which such a group leaves the next while it computes.
 
-    depth: k-steps in flight.
+    By age, the eldest run as if alone, as many as fit, and stay together; what each gains by k-steps in flight (depth)
+    parts them all.
     """
-    gained = share_by_age * _gain(busy_share, blocks_per_sm) + LEAD * (depth - 1)
-    return np.where(blocks_per_sm > 1, gained, 0)
+    together = np.where(share_by_age > 0, np.clip(np.floor(1 / busy_share), 1, blocks_per_sm), 1)
+    gained = share_by_age * _gain(busy_share, blocks_per_sm) * together + LEAD * (depth - 1)
+    return together, np.where(blocks_per_sm > together, gained, 0)
 
 
 def _gain(busy_share: FloatArray, blocks_per_sm: FloatArray) -> FloatArray:
-    """The same where all of the time goes by age: the first take what they can, the youngest what is left."""
+    """Share of K that a resident gains on the next, mean over residents, where all of the time goes by age."""
     r = np.maximum(blocks_per_sm, 2)
     return np.asarray(r / (r - 1) * (busy_share - np.maximum(0, 1 - (r - 1) * busy_share)))
