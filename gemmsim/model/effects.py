@@ -19,7 +19,8 @@ from gemmsim.problem import FloatArray
 HOT_LINES, LINE_BYTES = 64, 128
 #: dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
 DIRTY_SHARE_OF_L2 = 0.5
-#: of a side of the L2, what the blocks that start together fill before it matters that residents of an SM drift apart
+#: of a side of the L2, what the blocks that start together fill, and of an SM's busiest unit, what its residents want,
+#: before it can matter that they drift apart
 NEARLY = 0.8
 #: rows of tiles, columns of tiles, k-steps
 _Tiles = tuple[FloatArray, FloatArray, FloatArray]
@@ -30,9 +31,12 @@ def fill(x: Case) -> Demand:
     tiles = _tiles(x)
     dram = traffic.dram_traffic(_grid(x, tiles))
     d = _demand(x, tiles, _bytes(x, tiles, dram))
-    apart = np.flatnonzero((x.blocks_per_sm > 1) & (dram.gang_bytes > NEARLY * _side_bytes(x)))
+    crowding = solver.crowding(x, d)
+    parted = (x.traits.depth > 1) | (crowding > NEARLY)
+    together = (x.blocks_per_sm > 1) & (d.tiles > x.gpu.sm_count) & (dram.gang_bytes > NEARLY * _side_bytes(x))
+    apart = np.flatnonzero(parted & together)
     d = _drifted(x, d, dram, apart) if len(apart) else d
-    left = traffic.left_unmerged(solver.crowding(x, d))
+    left = traffic.left_unmerged(crowding)
     d.l2_read_bytes = left * d.l2_asked_bytes + (1 - left) * d.l2_once_bytes
     return d
 

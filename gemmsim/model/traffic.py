@@ -32,8 +32,6 @@ EDGE = 0.07
 #: share of a side that dirty lines may fill before they are written back
 DIRTY_SHARE = 0.75
 
-#: readers of a panel in a wave so few that all may sit on one side; D, in sides, where that matters
-FEW_READERS, NEAR = 6.0, (0.3, 1.6)
 #: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
 #: and the crowding that stands for each. Fitted on every other one of 92 counted launches of an H200 (docs/traffic.md)
 MERGED_MOST, MERGED_LEAST, CROWDING = 0.52, 0.94, (0.3, 1.9)
@@ -101,8 +99,6 @@ def dram_traffic(g: Grid) -> Traffic:
     whole = np.floor(gap)
     miss_b = miss_share(distance(whole), g.side_bytes)
     miss_b = miss_b + (gap - whole) * (miss_share(distance(whole + 1), g.side_bytes) - miss_b)
-    if g.partitions > 1:
-        _correct(g, w, next_wave, miss_a, miss_b)
     footprint = next_wave - share_c * w.slots * w.tile_c
     reads_a, reads_b = 1 + (w.touches_a - 1) * miss_a, 1 + (w.touches_b - 1) * miss_b
     a, b = w.panel_a * g.tiles_m, w.panel_b * g.tiles_n
@@ -134,49 +130,6 @@ def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) ->
     share = np.maximum(0, 1 - begins / waves) * miss_share(alone.wave_bytes, g.side_bytes)
     mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
     return Traffic(**mixed)
-
-
-def _correct(g: Grid, w: _Waves, next_wave: FloatArray, miss_a: FloatArray, miss_b: FloatArray) -> None:
-    """Correct misses where a wave has few readers of a panel, all of whom may sit on one side, and D is near a side."""
-    few = np.minimum(g.tiles_n / w.touches_a, g.tiles_m / w.touches_b) < FEW_READERS
-    at = np.flatnonzero(few & (next_wave > NEAR[0] * g.side_bytes) & (next_wave < NEAR[1] * g.side_bytes))
-    if len(at):
-        part = _Waves(*(np.broadcast_to(v, few.shape)[at] for v in vars(w).values()))
-        miss_a[at], miss_b[at] = _lonely(part, g.side_bytes)
-
-
-def _lonely(w: _Waves, side_bytes: float) -> tuple[FloatArray, FloatArray]:
-    """Share of later touches of A and of B that miss, if a touch leaves a side's place alone with 2**-readers.
-
-    As gemmsim.simulate.distance has it: the mean over how many touches ago the place was touched, three at most, for the
-    home half and the far half of the places; what is missed at home counts as touched.
-    """
-    gap = np.where(w.slots > w.per_group, 1.0, w.per_group / w.slots)
-    sides = [np.exp2(-n) for n in (w.tiles_n / w.touches_a, w.tiles_m / w.touches_b)]
-    spans = [(j * gaps, w.rows(j * gaps), w.columns(j * gaps)) for gaps in (np.ones(len(gap)), gap) for j in (1, 2, 3)]
-    cold = [np.zeros(len(gap)), np.zeros(len(gap))]
-    for _ in range(2):
-        lost = [miss_share(_seen(w, *span, cold), side_bytes) for span in spans]
-        cold = [_twice(lost[3 * i : 3 * i + 3], sides[i], cold[i]) for i in (0, 1)]
-    return cold[0], cold[1]
-
-
-def _seen(
-    w: _Waves, waves: FloatArray, rows: FloatArray, columns: FloatArray, cold: list[FloatArray]
-) -> FloatArray:
-    """Distinct bytes that one side sees in so many waves, of which `cold` shares of A's and of B's visits miss."""
-    blocks = waves * w.slots
-    a = w.panel_a * rows * (1 - np.exp2(-blocks / rows) * (1 - 0.5 * cold[0]))
-    b = w.panel_b * columns * (1 - np.exp2(-blocks / columns) * (1 - 0.5 * cold[1]))
-    return np.asarray(a + b + C_SHARE * blocks * w.tile_c)
-
-
-def _twice(lost: list[FloatArray], untouched: FloatArray, cold: FloatArray) -> FloatArray:
-    """Share of touches that find neither the home place nor one on their own side."""
-    gone = []
-    for left in (untouched * (1 - cold), untouched):
-        gone.append((1 - left) * lost[0] + left * ((1 - left) * lost[1] + left * lost[2]))
-    return np.asarray(gone[0] * (1 - untouched + untouched * gone[1]))
 
 
 @dataclass(frozen=True)
