@@ -32,7 +32,7 @@ FACT_COLUMNS: Mapping[str, tuple[tuple[str, int], ...]] = {
         ("regs", 1),
         ("registers", 1),
         ("launch__registers_per_thread", 1),
-    ),  # fmt: skip
+    ),
     "spill_bytes": (("spill_bytes", 1), ("spills", 4), ("stack_bytes", 1)),  # spills: Triton's count, of 4 B words
     "smem_bytes": (("smem_bytes", 1),),
 }

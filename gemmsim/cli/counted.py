@@ -42,12 +42,19 @@ def validate(paths: Sequence[str], options: Options, each: str | None, format: s
     Raises GemmsimError for a file without counters, and for a launch that cannot be simulated.
     """
     from gemmsim.simulate.score import each as columns
-    from gemmsim.simulate.score import joined, scores
+    from gemmsim.simulate.score import scores
 
-    whole = joined([_launches(_counted_rows(read_csv(path)), options) for path in paths])
+    whole = read(paths, options)
     if each is not None:
         write_csv(each, dict(columns(whole)))
     emit(scores(whole), COLUMNS, format, out)
+
+
+def read(paths: Sequence[str], options: Options) -> Launches:
+    """The launches of these files, with what both models say. Raises GemmsimError as `validate` does."""
+    from gemmsim.simulate.score import joined
+
+    return joined([_launches(_counted_rows(read_csv(path)), options) for path in paths])
 
 
 def _counted_rows(table: Table) -> Table:

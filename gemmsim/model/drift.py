@@ -2,10 +2,10 @@
 
 All SMs run alike, so blocks that start together on different SMs walk K in step. Residents of one SM do not:
 
-- A scheduler with warps of three blocks or more to choose from prefers older ones. Where residents want more than the SM
-  has (blocks x busy_share > 1), PRIORITY of its time goes by age and the rest evenly: in the extreme the eldest runs as
-  if alone. A scheduler with two warps hands over at every stall: on an H200, fp32 with 256 x 64 tiles and two blocks of
-  four warps stays in step, 64 x 128 with four blocks of four warps reads B once a gang.
+- A scheduler that has CHOICE warps or more prefers older ones. Where residents want more than the SM has (blocks x
+  busy_share > 1), PRIORITY of its time goes by age and the rest evenly: in the extreme the eldest runs as if alone. A
+  scheduler with two warps hands over at every stall: on an H200, fp32 with 256 x 64 tiles and two blocks of four warps
+  stays in step, 64 x 128 with four blocks of four warps reads B again for each of the four.
 - With one k-step in flight the block ahead waits for DRAM and those behind it, which find its tiles in L2, do not: they
   catch up by that wait, which has to be outdone by age. With several in flight nothing brings residents together again,
   and each gains LEAD on the next for every k-step in flight beyond the first.
@@ -45,7 +45,7 @@ def by_age(
 def groups(
     busy_share: FloatArray, blocks_per_sm: FloatArray, share_by_age: FloatArray, depth: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Residents of an SM that stay together, and the share of K by which such a group leaves the next while it computes.
+    """Residents of an SM that stay together, and the share of K by which such a group leaves the next, a tile.
 
     By age, the eldest run as if alone, as many as fit, and stay together; what each gains by k-steps in flight (depth)
     parts them all.

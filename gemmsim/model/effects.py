@@ -174,11 +174,11 @@ def _condition(x: Case, dram: traffic.Traffic, stored: FloatArray) -> tuple[Floa
 def _l2(
     x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Bytes of A and B that all blocks ask L2 for; with each line once for those that walk together; and what they cost.
+    """Bytes of A and B that all blocks ask L2 for; with each line once for those that walk together; what they cost.
 
     The cost has its own shares of what is left after merging, fitted to times: neighbouring blocks share the operand
-    that does not change from one block id to the next, A along a row, B down a group. Short rows and narrow copies leave
-    parts of sectors and requests unused.
+    that does not change from one block id to the next, A along a row, B down a group. Short rows and narrow copies
+    leave parts of sectors and requests unused.
     """
     c, t = x.c, x.traits
     grouped = np.minimum(x.group_m, tiles_m) > 1

@@ -3,15 +3,13 @@
 Three models, named as what they are:
 
 textbook_bytes  M N K (1/BN + 1/BM): what tiles ask for. Nearly what leaves L2, 5 to 50 times what leaves DRAM.
-l2_read_bytes   the same less the requests of neighbouring SMs for the same line that are merged on their way
+l2_read_bytes   the same less the requests of other SMs for the same line that are merged on their way (left_unmerged)
 dram_bytes      stack distances between waves: a panel of A or B touched again after D distinct bytes misses with
                 logistic((D - side) / (0.07 side)). An L2 of two partitions keeps a copy on each side of what its SMs
-                read, so one side's capacity is what counts.
+                read, so one side's capacity is what counts. Blocks that share an SM may drift apart (`drifted`).
 
 The raster walks group_m tile rows together, column by column (group_m = 1: row-major, N fastest).
-Source: derived from hardware counters of 39 GEMM launches on an H200. DRAM reads of launches that read more than 1.1
-times their operands (11 of each kernel) are 14.4 % off on average for triton, 5.6 % for register_tile; 9.5 and 1.2 %
-without the one of each whose blocks drift apart along K, which is not modelled (tests/model/test_traffic.py).
+gemmsim.simulate walks the same launch block by block. Errors of both against hardware counters: docs/traffic.md.
 """
 
 from __future__ import annotations
@@ -31,10 +29,9 @@ C_SHARE = 0.75
 EDGE = 0.07
 #: share of a side that dirty lines may fill before they are written back
 DIRTY_SHARE = 0.75
-
 #: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
-#: and the crowding that stands for each. Fitted on every other one of 92 counted launches of an H200 (docs/traffic.md)
-MERGED_MOST, MERGED_LEAST, CROWDING = 0.52, 0.94, (0.3, 1.9)
+#: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
+MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What blocks read and store, and when: visits to pieces of the panels of A and B, stores of tiles and of partial results.
+"""What blocks read and store, and when: visits to pieces of the panels of A and B, stores of tiles and partial results.
 
 A panel is the rows of A, or the columns of B, of one row or column of tiles; it is cut into pieces along K. Blocks of a
 gang that read the same piece are one visit with several readers.

@@ -1,13 +1,10 @@
 """Which visits miss: stack distances between visits to the same piece, on an L2 of two sides that each keep copies.
 
-A line has a home side; an SM reads through its own. The home half of a line's places is touched by readers of its side,
-and by those of the other side that find no copy there; the far half by readers of the far side. With n readers on either
-side by chance, a place is left untouched with probability 2**-n, and its distance reaches back to the visit before: the
-mean over the last DEPTH visits. What a side has seen since in distinct bytes, D, decides: a miss with probability
-logistic((D - capacity) / (EDGE capacity)). C is held like a piece with one reader: C_SHARE of it.
-
-Without the untouched places, as if every visit reached both: 8192 x 8192 x 1024 with 32 x 32 tiles of fp32 on an H200 is
-68 % below what was counted, with them 2 % (tests/simulate/test_cache.py).
+Each line has a home side and may have a copy on the other; an SM reads through its own side. The home place is touched
+by readers of that side, and by those of the other that find no copy there; the far place by readers of the far side.
+With n readers on either side by chance, a place is left untouched with probability 2**-n, and its distance reaches back
+to the visit before: the mean over the last DEPTH visits. What a side has seen since in distinct bytes, D, decides: a
+miss with probability logistic((D - capacity) / (EDGE capacity)). C is held like a piece with one reader: C_SHARE of it.
 """
 
 from __future__ import annotations

@@ -80,4 +80,4 @@ def _speeds(x: Launched, count: int) -> list[float]:
     even = sum(alone) / count
     lead = LEAD * (x.depth - 1)
     ahead = (1 + lead * ((count - 1) / 2 - i) for i in range(count))
-    return [(x.by_age * s + (1 - x.by_age) * even) * more for s, more in zip(alone, ahead, strict=True)]
+    return [max((x.by_age * s + (1 - x.by_age) * even) * more, _DONE) for s, more in zip(alone, ahead, strict=True)]
