@@ -11,7 +11,7 @@ from gemmsim.cli.batch import Options, dimensions_of, groups, predicted
 from gemmsim.cli.tables import Column, emit, progress
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray
-from gemmsim.rows import Table, read_csv, write_csv
+from gemmsim.rows import Table, check_out, read_csv, write_csv
 
 if TYPE_CHECKING:
     from gemmsim.simulate.score import Bytes, Launches
@@ -39,15 +39,19 @@ COLUMNS = (
 def validate(paths: Sequence[str], options: Options, each: str | None, format: str, out: str | None) -> None:
     """Print errors of both models, a term at a time; each: a CSV for what was counted and predicted, launch by launch.
 
-    Raises GemmsimError for a file without counters, and for a launch that cannot be simulated.
+    Raises GemmsimError for a file without counters.
     """
     from gemmsim.simulate.score import each as columns
     from gemmsim.simulate.score import scores
 
+    if each is not None:
+        check_out(each)
     whole = read(paths, options)
     if each is not None:
         write_csv(each, dict(columns(whole)))
-    emit(scores(whole), COLUMNS, format, out)
+    lost = int(np.isnan(whole.simulated.dram_read_bytes).sum())
+    notes = [f"{lost} launches cannot be simulated: the closed form alone is scored on them"] if lost else []
+    emit(scores(whole), COLUMNS, format, out, notes=notes)
 
 
 def read(paths: Sequence[str], options: Options) -> Launches:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from gemmsim.errors import GemmsimError
 from gemmsim.model import effects, split
 from gemmsim.model.predict import Prediction
 from gemmsim.problem import FloatArray
@@ -68,9 +69,13 @@ def joined(parts: Sequence[Launches]) -> Launches:
 
 
 def simulated(p: Prediction) -> Iterator[Bytes]:
-    """Each row of a prediction, simulated. Raises GemmsimError for a launch that cannot be."""
+    """Each row of a prediction, simulated; NaN for a launch that cannot be (refused, or too large to be walked)."""
     for row in range(len(p)):
-        t = traffic(launched(p, row), cold_second=True)
+        try:
+            t = traffic(launched(p, row), cold_second=True)
+        except GemmsimError:
+            yield Bytes(*(np.full(1, np.nan) for _ in fields(Bytes)))
+            continue
         found = (t.dram_read_bytes, t.dram_write_bytes, t.l2_read_bytes, t.l2_read_bytes + t.l2_write_bytes)
         yield Bytes(*(np.asarray([v]) for v in (*found, t.l2_hit_rate)))
 
@@ -118,6 +123,9 @@ def _score(what: str, term: str, cut: Mask, x: Launches) -> dict[str, object]:
     for model, said in (("simulator", x.simulated), ("closed", x.closed)):
         off = getattr(said, term)[cut] - counted[cut]
         error = 100 * np.abs(off if term == "l2_hit_rate" else off / counted[cut])
+        error = error[np.isfinite(error)]
+        if not len(error):
+            continue
         figures = {
             "mean": error.mean(),
             "median": np.median(error),
