@@ -5,20 +5,22 @@ All SMs run alike, so blocks that start together on different SMs walk K in step
 - A scheduler that has CHOICE warps or more prefers older ones. Where residents want more than the SM has (blocks x
   busy_share > 1), PRIORITY of its time goes by age and the rest evenly: in the extreme the eldest runs as if alone. A
   scheduler with two warps hands over at every stall: on an H200, fp32 with 256 x 64 tiles and two blocks of four warps
-  stays in step, 64 x 128 with four blocks of four warps reads B again for each of the four.
+  stays in step, 64 x 128 with four blocks of four warps reads B again for each of the four. Tensor cores serve warps
+  in turn, whatever the scheduler prefers.
 - With one k-step in flight the block ahead waits for DRAM and those behind it, which find its tiles in L2, do not: they
   catch up by that wait, which has to be outdone by age. With several in flight nothing brings residents together again,
   and each gains LEAD on the next for every k-step in flight beyond the first.
 
 PRIORITY and LEAD are set by a few counters of an H200: PRIORITY by 4096^3 with 32 x 32 tiles (register_tile), LEAD by
 triton's 64 x 64 tiles and 4 stages at 8192^3 and 2048 x 11008 x 4096. That LEAD grows with the k-steps in flight, and
-that an SM which L2 keeps waiting is not oversubscribed, is read off times of triton (docs/traffic.md).
+that by age counts neither for tensor cores nor where L2 keeps an SM waiting, is read off times (docs/traffic.md).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gemmsim.families.traits import FMA, Traits
 from gemmsim.problem import FloatArray
 
 #: share of an oversubscribed SM's time that is given out by age
@@ -30,15 +32,16 @@ CHOICE = 3.0
 
 
 def by_age(
-    busy_share: FloatArray, blocks_per_sm: FloatArray, warps: FloatArray, schedulers: int, catching_up: FloatArray
+    busy_share: FloatArray, blocks_per_sm: FloatArray, traits: Traits, schedulers: int, catching_up: FloatArray
 ) -> FloatArray:
     """Share of an SM's time that is given out by age: PRIORITY, less what those behind catch up.
 
-    busy_share: of an SM's time that a block keeps its busiest unit at work, but for others at that unit; warps: of a
-    block; catching_up: share of K that blocks behind gain on the first while a tile is computed.
+    busy_share: of an SM's time that a block keeps its busiest unit at work, but for others at that unit; catching_up:
+    share of K that blocks behind gain on the first while a tile is computed.
     """
     most = PRIORITY * _gain(busy_share, blocks_per_sm)
-    chosen = (blocks_per_sm * busy_share > 1) & (blocks_per_sm * warps / schedulers >= CHOICE)
+    chosen = (traits.path == FMA) & (blocks_per_sm * traits.warps / schedulers >= CHOICE)
+    chosen = chosen & (blocks_per_sm * busy_share > 1)
     return np.where(chosen, PRIORITY * np.maximum(0, 1 - catching_up / np.maximum(most, 1e-9)), 0)
 
 

@@ -47,7 +47,7 @@ def _drifted(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.in
     few = rows_of(x, apart, rows)
     tiles = _tiles(few)
     share, catching_up = solver.contention(few, rows_of(d, apart, rows))
-    aged = drift.by_age(share, few.blocks_per_sm, few.traits.warps, x.gpu.arch.sub_partitions, catching_up)
+    aged = drift.by_age(share, few.blocks_per_sm, few.traits, x.gpu.arch.sub_partitions, catching_up)
     together, lag = drift.groups(share, few.blocks_per_sm, aged, few.traits.depth)
     found = _bytes(few, tiles, traffic.drifted(_grid(few, tiles), rows_of(dram, apart, rows), together, lag))
     changed: dict[str, Any] = {name: np.array(np.broadcast_to(getattr(d, name), rows)) for name in found}

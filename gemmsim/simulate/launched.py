@@ -127,7 +127,7 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
         sms=p.gpu.sm_count,
         blocks_per_sm=round(_one(x.blocks_per_sm)),
         busy_share=_one(share),
-        by_age=_one(drift.by_age(share, x.blocks_per_sm, t.warps, p.gpu.arch.sub_partitions, catching_up)),
+        by_age=_one(drift.by_age(share, x.blocks_per_sm, t, p.gpu.arch.sub_partitions, catching_up)),
         depth=_one(t.depth),
         repeats_rows=bool(_one(t.repeats_rows)),
         side_bytes=p.gpu.l2_bytes / p.gpu.l2_partitions,

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from gemmsim import families, predict
+from gemmsim.families.traits import FMA, WGMMA, Traits
 from gemmsim.model.drift import CHOICE, LEAD, PRIORITY, by_age, groups
 
 
-def aged(busy: float, blocks: int, warps: int = 8, catching_up: float = 0.0) -> float:
-    return float(by_age(*(np.asarray([float(v)]) for v in (busy, blocks, warps)), 4, np.asarray([catching_up]))[0])
+def some_traits() -> Traits:
+    p = predict(512, 512, 512, gpu="h200_sxm", dtype="fp32", family="register_tile", config={})
+    return families.family("register_tile").traits(p.problem, p.config, p.launch, p.gpu.arch)
+
+
+TRAITS = some_traits()
+
+
+def aged(busy: float, blocks: int, warps: int = 8, catching_up: float = 0.0, path: int = FMA) -> float:
+    traits = replace(TRAITS, warps=np.asarray([float(warps)]), path=np.asarray([path]))
+    share, resident = np.asarray([busy]), np.asarray([float(blocks)])
+    return float(by_age(share, resident, traits, 4, np.asarray([catching_up]))[0])
 
 
 def parted(busy: float, blocks: int, share: float, depth: int = 1) -> tuple[float, float]:
@@ -26,6 +40,10 @@ def test_a_scheduler_with_two_warps_hands_over_in_turn() -> None:
     assert CHOICE == 3
     assert aged(0.95, 2, warps=4) == 0
     assert aged(0.95, 3, warps=4) == PRIORITY
+
+
+def test_tensor_cores_serve_warps_in_turn() -> None:
+    assert aged(0.6, 2, path=WGMMA) == 0
 
 
 def test_waiting_for_dram_alone_brings_the_first_back() -> None:
