@@ -26,7 +26,7 @@ from gemmsim.problem import FloatArray
 #: share of an oversubscribed SM's time that is given out by age
 PRIORITY = 0.75
 #: how much faster a resident walks K than the next younger one, for each k-step in flight beyond the first
-LEAD = 0.01
+LEAD = 0.015
 #: warps that a scheduler must have to choose from so that age counts
 CHOICE = 3.0
 
@@ -48,13 +48,12 @@ def by_age(
 def groups(
     busy_share: FloatArray, blocks_per_sm: FloatArray, share_by_age: FloatArray, depth: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Residents of an SM that stay together, and the share of K by which such a group leaves the next, a tile.
+    """Residents of an SM that stay together at first, and the share of K that each gains on the next in a tile's time.
 
-    By age, the eldest run as if alone, as many as fit, and stay together; what each gains by k-steps in flight (depth)
-    parts them all.
+    By age, the eldest run as if alone, as many as fit; what k-steps in flight (depth) gain parts them all.
     """
     together = np.where(share_by_age > 0, np.clip(np.floor(1 / busy_share), 1, blocks_per_sm), 1)
-    gained = share_by_age * _gain(busy_share, blocks_per_sm) * together + LEAD * (depth - 1)
+    gained = share_by_age * _gain(busy_share, blocks_per_sm) + LEAD * (depth - 1)
     return together, np.where(blocks_per_sm > together, gained, 0)
 
 

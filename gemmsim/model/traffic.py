@@ -29,6 +29,9 @@ C_SHARE = 0.75
 EDGE = 0.07
 #: share of a side that dirty lines may fill before they are written back
 DIRTY_SHARE = 0.75
+#: how many sides must lie between residents of an SM that drift apart before each reads by itself, and waves in which
+#: the eldest of them still stay together; both read off gemmsim.simulate
+APART, EARLY = 1.5, 1.5
 #: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
 #: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
 MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
@@ -115,15 +118,15 @@ def dram_traffic(g: Grid) -> Traffic:
 
 
 def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) -> Traffic:
-    """The same launch when groups of `together` residents leave each other behind, by `lag` of K a tile (model.drift).
+    """The same launch when residents of an SM leave each other behind, by `lag` of K a tile (gemmsim.model.drift).
 
-    One such group on every SM sees D distinct bytes in its walk along K; with n groups so far apart along K that
-    n x lag x D no longer fits a side, each reads all panels by itself, as if it were alone. Until the lag has grown so
-    far, waves are in step.
+    One block on every SM sees D distinct bytes in its walk along K; with n residents so far apart along K that n x lag x
+    D is well over a side, each reads all panels by itself, as if it were alone. Until the lag has grown so far, waves are
+    in step. In the first wave or two, groups of `together` residents stay in step.
     """
-    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, g.sms * together)))
-    waves, groups = g.tiles_m * g.tiles_n / g.slots, np.maximum(g.slots / (g.sms * together), 1)
-    begins = g.side_bytes / (groups * np.maximum(lag, 1e-9) * alone.wave_bytes)
+    resident, waves = np.maximum(g.slots / g.sms, 1), g.tiles_m * g.tiles_n / g.slots
+    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, g.sms * np.where(waves < EARLY, together, 1))))
+    begins = APART * g.side_bytes / (resident * np.maximum(lag, 1e-9) * alone.wave_bytes)
     share = np.maximum(0, 1 - begins / waves) * miss_share(alone.wave_bytes, g.side_bytes)
     mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
     return Traffic(**mixed)
