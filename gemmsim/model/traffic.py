@@ -120,9 +120,9 @@ def dram_traffic(g: Grid) -> Traffic:
 def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) -> Traffic:
     """The same launch when residents of an SM leave each other behind, by `lag` of K a tile (gemmsim.model.drift).
 
-    One block on every SM sees D distinct bytes in its walk along K; with n residents so far apart along K that n x lag x
-    D is well over a side, each reads all panels by itself, as if it were alone. Until the lag has grown so far, waves are
-    in step. In the first wave or two, groups of `together` residents stay in step.
+    One block on every SM sees D distinct bytes in its walk along K; with n residents so far apart that n x lag x D is
+    well over a side, each reads all panels by itself, as if it were alone. Until the lag has grown so far, waves are in
+    step. In the first wave or two, groups of `together` residents stay in step.
     """
     resident, waves = np.maximum(g.slots / g.sms, 1), g.tiles_m * g.tiles_n / g.slots
     alone = dram_traffic(replace(g, slots=np.minimum(g.slots, g.sms * np.where(waves < EARLY, together, 1))))
