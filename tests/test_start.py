@@ -77,5 +77,5 @@ def test_names_are_public_and_unknown_ones_are_none() -> None:
     assert {"predict", "rank", "explain", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
     for name in gemmsim.__all__:
         assert getattr(gemmsim, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'guess'"):
-        gemmsim.guess  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'simulation'"):
+        gemmsim.simulation  # noqa: B018

@@ -103,7 +103,7 @@ def predict_table(table: Table, options: Options) -> dict[str, Column]:
     sizes = dimensions_of(table)
     results = _Results(len(table))
     for group in groups(table, options):
-        _put(results, group.where, _predicted(table, sizes, group, options))
+        _put(results, group.where, predicted(table, sizes, group, options))
     names = result_names(options.terms)
     answers: dict[str, Column] = {n: results.text[n] if n in results.text else results.numbers[n] for n in names}
     given = out_names(table.columns, names)
@@ -182,7 +182,8 @@ def _group(table: Table, sources: Mapping[str, str], where: Index | None, option
     return Group(where, first, family, form_at(table, first, options.shape, dtype), chip, l2, config)
 
 
-def _predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
+def predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
+    """Predictions of the rows of a group. Raises GemmsimError, with its place, for what cannot be predicted."""
     m, n, k = (x if group.where is None else x[group.where] for x in sizes.values())
     facts = table.facts(group.where, group.config) if options.facts else None
     with placed(table, group.first):

@@ -109,13 +109,13 @@ def required_gpu(gpu: str | None) -> str:
     return gpu
 
 
-def rows_options(command: _F) -> _F:
+def rows_options(command: _F, *, required: bool = True) -> _F:
     """Measured rows and what they do not say themselves: rows, gpu, family, dtype, l2."""
     unsaid = {"gpu": ("G", "GPU"), "family": ("F", "family"), "dtype": ("T", "dtype"), "l2": ("C", "L2 condition")}
     for name, (metavar, what) in reversed(unsaid.items()):
         command = click.option(f"--{name}", metavar=metavar, help=f"The {what}, where the rows do not say.")(command)
     return click.option(
-        "--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable."
+        "--rows", metavar="FILE", multiple=True, required=required, help="CSV of measured rows; repeatable."
     )(command)
 
 

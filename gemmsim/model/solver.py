@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from gemmsim.model import split
 from gemmsim.model.demand import Case, Demand
+from gemmsim.model.latency import dram_further_clk
 from gemmsim.model.pnorm import soft_max
 from gemmsim.model.power import slowdown
 from gemmsim.problem import FloatArray
@@ -97,6 +98,31 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
         total = total * slowdown(x, total)
     total = total + _of("split", d.second_s, free) if d.second_s.any() else total
     return total if "launch" in free else np.asarray(total + d.launch_s)
+
+
+def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
+    """How residents of an SM meet in their k-steps, for gemmsim.model.drift.
+
+    Share of the SM's time that a block keeps its busiest unit at work if no other asks for that unit: a k-step then
+    takes as long as it takes a lone block, or L2 the k-steps of all that are resident. And share of a k-step, with all
+    of them there, that a block waits longer for DRAM than another for L2; 0 if more than one is in flight.
+    """
+    busy, lone = _step(x, d, NOTHING)
+    step = _lone_step(x, d, _chain(x, d, lone, NOTHING), lone, NOTHING)
+    at_once = np.minimum(x.gpu.sm_count * x.blocks_per_sm, d.tiles)
+    l2 = d.l2_weighted_bytes / d.l2_bytes_per_s * x.gpu.clock_hz * at_once / (d.tiles * d.k_steps)
+    alone = np.maximum(np.maximum(step, l2), busy)
+    further = np.where(x.traits.depth > 1, 0, dram_further_clk(x))
+    return np.asarray(busy / alone), np.asarray(further / np.maximum(alone, x.blocks_per_sm * busy))
+
+
+def crowding(x: Case, d: Demand) -> FloatArray:
+    """What the residents of an SM want of its busiest unit, 1: all of it; the sharp and cheap form of `contention`."""
+    busy = np.maximum(np.maximum(d.math_clk, d.shared_clk), np.maximum(d.issue_clk, d.integer_clk))
+    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.gpu.sm_count))
+    lone = np.maximum(d.latency_clk + np.where(_overlaps(x, d), 0, busy), x.traits.depth * busy) / x.traits.depth
+    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.gpu.sm_count) / (d.tiles * d.k_steps) * resident
+    return np.asarray(resident * busy / np.maximum(lone, l2))
 
 
 def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:

@@ -3,20 +3,18 @@
 Three models, named as what they are:
 
 textbook_bytes  M N K (1/BN + 1/BM): what tiles ask for. Nearly what leaves L2, 5 to 50 times what leaves DRAM.
-l2_read_bytes   the same less the requests of neighbouring SMs for the same line that are merged on their way
+l2_read_bytes   the same less the requests of other SMs for the same line that are merged on their way (left_unmerged)
 dram_bytes      stack distances between waves: a panel of A or B touched again after D distinct bytes misses with
                 logistic((D - side) / (0.07 side)). An L2 of two partitions keeps a copy on each side of what its SMs
-                read, so one side's capacity is what counts.
+                read, so one side's capacity is what counts. Blocks that share an SM may drift apart (`drifted`).
 
 The raster walks group_m tile rows together, column by column (group_m = 1: row-major, N fastest).
-Source: derived from hardware counters of 39 GEMM launches on an H200. DRAM reads of launches that read more than 1.1
-times their operands (11 of each kernel) are 14.4 % off on average for triton, 5.6 % for register_tile; 9.5 and 1.2 %
-without the one of each whose blocks drift apart along K, which is not modelled (tests/model/test_traffic.py).
+gemmsim.simulate walks the same launch block by block. Errors of both against hardware counters: docs/traffic.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +29,12 @@ C_SHARE = 0.75
 EDGE = 0.07
 #: share of a side that dirty lines may fill before they are written back
 DIRTY_SHARE = 0.75
+#: how many sides must lie between residents of an SM that drift apart before each reads by itself, and waves in which
+#: the eldest of them still stay together; both read off gemmsim.simulate
+APART, EARLY = 1.5, 1.5
+#: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
+#: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
+MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Grid:
     tiles_n: FloatArray
     group_m: FloatArray  # at most tiles_m
     slots: FloatArray  # blocks that run at once: SMs x blocks an SM
+    stored_bytes: FloatArray  # C, and partial results
+    sms: int
     a_bytes: float
     b_bytes: float
     c_bytes: float
@@ -62,6 +68,8 @@ class Traffic:
     wave_columns: FloatArray
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
+    gang_bytes: FloatArray  # distinct bytes that one side sees while one block an SM walks along K
+    wave_bytes: FloatArray  # the same from one wave to the next
     stays: FloatArray  # share of A, B and C that the same launch finds in L2 if it runs again
 
 
@@ -75,42 +83,122 @@ def textbook_bytes(
 
 def dram_traffic(g: Grid) -> Traffic:
     """Bytes read from and written to DRAM by a launch that finds nothing of its own in L2."""
-    a, b, c = g.m * g.k * g.a_bytes, g.k * g.n * g.b_bytes, g.m * g.n * g.c_bytes
-    tiles = g.tiles_m * g.tiles_n
-    slots = np.minimum(g.slots, tiles)
-    panel_a, panel_b, tile_c = a / g.tiles_m, b / g.tiles_n, c / tiles
-    touches_a, touches_b, per_group = _touches(g, tiles, slots)
-    held_a = panel_a * (1 - _far(g) * np.exp2(-g.tiles_n / touches_a))
-    held_b = panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / touches_b))
-    share_c = C_SHARE if g.partitions > 1 else 1.0
-    common = _gcd(per_group, slots)
+    w = _waves(g)
+    held_a = w.panel_a * (1 - _far(g) * np.exp2(-g.tiles_n / w.touches_a))
+    held_b = w.panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / w.touches_b))
+    share_c = _c_share(g)
 
     def distance(waves: FloatArray | float) -> FloatArray:
         """Distinct bytes one side sees between two touches that lie so many waves apart."""
-        blocks = waves * slots
-        rows = np.minimum(g.tiles_m, g.group_m * (blocks + per_group - common) / per_group)
-        columns = np.minimum(g.tiles_n, np.ceil(blocks / g.group_m))
-        return np.asarray(held_a * rows + held_b * columns + share_c * blocks * tile_c)
+        c = share_c * waves * w.slots * w.tile_c
+        return np.asarray(held_a * w.rows(waves) + held_b * w.columns(waves) + c)
 
     next_wave = distance(1.0)
-    miss_a = _miss(next_wave, g.side_bytes)
-    gap = np.where(slots > per_group, 1.0, per_group / slots)  # waves between two touches of a panel of B
+    miss_a = miss_share(next_wave, g.side_bytes)
+    gap = np.where(w.slots > w.per_group, 1.0, w.per_group / w.slots)  # waves between two touches of a panel of B
     whole = np.floor(gap)
-    miss_b = _miss(distance(whole), g.side_bytes)
-    miss_b = miss_b + (gap - whole) * (_miss(distance(whole + 1), g.side_bytes) - miss_b)
-    footprint = next_wave - share_c * slots * tile_c
-    reads_a, reads_b = 1 + (touches_a - 1) * miss_a, 1 + (touches_b - 1) * miss_b
+    miss_b = miss_share(distance(whole), g.side_bytes)
+    miss_b = miss_b + (gap - whole) * (miss_share(distance(whole + 1), g.side_bytes) - miss_b)
+    footprint = next_wave - share_c * w.slots * w.tile_c
+    reads_a, reads_b = 1 + (w.touches_a - 1) * miss_a, 1 + (w.touches_b - 1) * miss_b
+    a, b = w.panel_a * g.tiles_m, w.panel_b * g.tiles_n
+    wide = w.slots >= w.per_group
     return Traffic(
         read_bytes=g.batch * (a * reads_a + b * reads_b),
-        write_bytes=g.batch * _written(g, tiles, slots, tile_c, (panel_a, panel_b), footprint, share_c),
-        wave_rows=np.minimum(
-            g.tiles_m, np.where(slots >= per_group, g.group_m * np.ceil(slots / per_group), g.group_m)
-        ),
-        wave_columns=np.minimum(g.tiles_n, np.where(slots >= per_group, g.tiles_n, np.ceil(slots / g.group_m))),
-        cold_a=reads_a / touches_a,
-        cold_b=reads_b / touches_b,
-        stays=1 - _miss(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),
+        write_bytes=_written(g, w, footprint, share_c),
+        wave_rows=np.minimum(g.tiles_m, np.where(wide, g.group_m * np.ceil(w.slots / w.per_group), g.group_m)),
+        wave_columns=np.minimum(g.tiles_n, np.where(wide, g.tiles_n, np.ceil(w.slots / g.group_m))),
+        cold_a=reads_a / w.touches_a,
+        cold_b=reads_b / w.touches_b,
+        stays=1
+        - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * w.tiles * w.tile_c), g.side_bytes),
+        gang_bytes=distance(np.minimum(1.0, g.sms / w.slots)),
+        wave_bytes=next_wave,
     )
+
+
+def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) -> Traffic:
+    """The same launch when residents of an SM leave each other behind, by `lag` of K a tile (gemmsim.model.drift).
+
+    One block on every SM sees D distinct bytes in its walk along K; with n residents so far apart that n x lag x D is
+    well over a side, each reads all panels by itself, as if it were alone. Until the lag has grown so far, waves are in
+    step. In the first wave or two, groups of `together` residents stay in step.
+    """
+    resident, waves = np.maximum(g.slots / g.sms, 1), g.tiles_m * g.tiles_n / g.slots
+    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, g.sms * np.where(waves < EARLY, together, 1))))
+    begins = APART * g.side_bytes / (resident * np.maximum(lag, 1e-9) * alone.wave_bytes)
+    share = np.maximum(0, 1 - begins / waves) * miss_share(alone.wave_bytes, g.side_bytes)
+    mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
+    return Traffic(**mixed)
+
+
+@dataclass(frozen=True)
+class _Waves:
+    """Waves of a launch: how often they touch a panel, and what so many of them span."""
+
+    tiles_m: FloatArray
+    tiles_n: FloatArray
+    group_m: FloatArray
+    tiles: FloatArray
+    slots: FloatArray
+    per_group: FloatArray  # tiles in a group of rows
+    beyond: FloatArray  # tiles that a wave reaches into the next group, mean
+    touches_a: FloatArray  # waves that touch a panel of A, of B; means
+    touches_b: FloatArray
+    panel_a: FloatArray  # bytes
+    panel_b: FloatArray
+    tile_c: FloatArray
+
+    def rows(self, waves: FloatArray | float) -> FloatArray:
+        """Rows of tiles that so many waves span."""
+        return np.minimum(self.tiles_m, self.group_m * (waves * self.slots + self.beyond) / self.per_group)
+
+    def columns(self, waves: FloatArray | float) -> FloatArray:
+        """Columns of tiles that so many waves span."""
+        return np.minimum(self.tiles_n, np.ceil(waves * self.slots / self.group_m))
+
+
+def _waves(g: Grid) -> _Waves:
+    """The waves of a launch.
+
+    A: (wave, group) incidences = waves + groups - 1 - boundaries that coincide. B: every wave if a wave covers more
+    than a group, else once a group.
+    """
+    tiles = g.tiles_m * g.tiles_n
+    slots = np.minimum(g.slots, tiles)
+    per_group = g.group_m * g.tiles_n
+    common = _gcd(per_group, slots)
+    groups, waves = np.ceil(g.tiles_m / g.group_m), np.ceil(tiles / slots)
+    incidences = waves + groups - 1 - np.floor((tiles - 1) * common / (per_group * slots))
+    last = waves - np.floor((groups - 1) * per_group / slots)
+    rows_last = g.tiles_m - (groups - 1) * g.group_m
+    touches_a = ((incidences - last) * g.group_m + last * rows_last) / g.tiles_m
+    tail = tiles - (waves - 1) * slots
+    touches_b = np.where(slots > per_group, waves - 1 + np.minimum(1, (tail + g.group_m - 1) / per_group), groups)
+    panel_a, panel_b, tile_c = (
+        g.m * g.k * g.a_bytes / g.tiles_m, g.k * g.n * g.b_bytes / g.tiles_n, g.m * g.n * g.c_bytes / tiles
+    )  # fmt: skip
+    beyond = per_group - common
+    return _Waves(
+        g.tiles_m, g.tiles_n, g.group_m, tiles, slots, per_group, beyond, touches_a, touches_b, panel_a, panel_b, tile_c
+    )
+
+
+def kept_of_stream(stored: FloatArray, touched: FloatArray, side_bytes: float) -> FloatArray:
+    """Of bytes stored evenly over a run that touches so many, each once: those not yet written back at its end."""
+    return np.asarray(stored * np.minimum(1, DIRTY_SHARE * side_bytes / np.maximum(C_SHARE * touched, 1)))
+
+
+def left_unmerged(crowding: FloatArray | float) -> FloatArray:
+    """Share of the requests for a line that many SMs ask for at about the same time which L2 sees one by one.
+
+    The others are merged on their way. SMs ask at the same time where they wait for the same line; blocks that wait for
+    each other's turn on their SM ask when they come to it. crowding: what the residents of an SM want of its busiest
+    unit, 1: all of it. From MERGED_MOST at CROWDING[0] or less to MERGED_LEAST at CROWDING[1] or more.
+    """
+    low, high = CROWDING
+    part = np.clip((np.asarray(crowding, np.float64) - low) / (high - low), 0, 1)
+    return np.asarray(MERGED_MOST + (MERGED_LEAST - MERGED_MOST) * part)
 
 
 def merged_share(shared: FloatArray | float, sharers: FloatArray) -> FloatArray:
@@ -122,52 +210,31 @@ def _far(g: Grid) -> float:
     return FAR_HALF if g.partitions > 1 else 0.0
 
 
-def _touches(g: Grid, tiles: FloatArray, slots: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Waves that touch a panel of A, of B (means), and tiles in one group of rows.
-
-    A: (wave, group) incidences = waves + groups - 1 - boundaries that coincide. B: every wave if a wave covers more
-    than a group, else once a group.
-    """
-    per_group = g.group_m * g.tiles_n
-    groups, waves = np.ceil(g.tiles_m / g.group_m), np.ceil(tiles / slots)
-    coincide = np.floor((tiles - 1) * _gcd(per_group, slots) / (per_group * slots))
-    incidences = waves + groups - 1 - coincide
-    last = waves - np.floor((groups - 1) * per_group / slots)
-    rows_last = g.tiles_m - (groups - 1) * g.group_m
-    touches_a = ((incidences - last) * g.group_m + last * rows_last) / g.tiles_m
-    tail = tiles - (waves - 1) * slots
-    touches_b = np.where(slots > per_group, waves - 1 + np.minimum(1, (tail + g.group_m - 1) / per_group), groups)
-    return touches_a, touches_b, per_group
+def _c_share(g: Grid) -> float:
+    return C_SHARE if g.partitions > 1 else 1.0
 
 
-def _written(
-    g: Grid,
-    tiles: FloatArray,
-    slots: FloatArray,
-    tile_c: FloatArray,
-    panels: tuple[FloatArray, FloatArray],
-    footprint: FloatArray,
-    share_c: float,
-) -> FloatArray:
-    """C less what still lies in L2 when the launch ends: the tail wave's tiles, and whole waves that had room."""
-    c = tile_c * tiles
-    wave_c = np.minimum(slots * tile_c, c)
-    tail = np.mod(tiles, slots)
+def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> FloatArray:
+    """What is stored less what still lies in L2 at the end: the tail wave's tiles, and whole waves that had room."""
+    tiles, slots, tile_c = w.tiles, w.slots, w.tile_c
+    wave_c = slots * tile_c
+    tail = np.mod(tiles * g.batch, slots)
     tail_blocks = np.where(tail > 0, tail, slots)
     tail_c = tail_blocks * tile_c
     room = DIRTY_SHARE * g.side_bytes - share_c * tail_c
     rows = np.minimum(g.tiles_m, tail_blocks / g.tiles_n + g.group_m)
     columns = np.minimum(g.tiles_n, np.ceil(tail_blocks / g.group_m))
-    tail_footprint = np.minimum(footprint, panels[0] * rows + panels[1] * columns)
-    fresh = np.minimum(footprint, (panels[0] * g.tiles_m + panels[1] * g.tiles_n) * slots / tiles) + share_c * wave_c
+    tail_footprint = np.minimum(footprint, w.panel_a * rows + w.panel_b * columns)
+    fresh = np.minimum(footprint, (w.panel_a * g.tiles_m + w.panel_b * g.tiles_n) * slots / tiles) + share_c * wave_c
     last_stays = _logistic((room - share_c * wave_c - tail_footprint) / (EDGE * g.side_bytes))
     earlier = np.maximum((room - footprint - share_c * wave_c) / fresh + 0.5, 0)
     tail_stays = _logistic((DIRTY_SHARE * g.side_bytes - share_c * tail_c) / (EDGE * g.side_bytes))
     kept = tail_c * tail_stays + last_stays * (1 + earlier) * wave_c
-    return np.asarray(c - np.minimum(c, kept))
+    return np.asarray(np.maximum(0, g.stored_bytes - kept))
 
 
-def _miss(distance: FloatArray, capacity: float) -> FloatArray:
+def miss_share(distance: FloatArray, capacity: float) -> FloatArray:
+    """Share of what is touched again after so many distinct bytes that is gone: logistic((D - cap) / (EDGE cap))."""
     return _logistic((distance - capacity) / (EDGE * capacity))
 
 
