@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsim.errors import GemmsimError
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate import progress
-from gemmsim.simulate.launched import Launched
+from gemmsim.simulate.launched import Launched, TooLarge
 from gemmsim.simulate.raster import order
 
 #: pieces of a panel along K: of a block that walks all of it, of one that walks a share
@@ -104,7 +103,7 @@ def work_of_gangs(p: Parts) -> list[float]:
 
 
 def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
-    """What blocks read of A and B. Raises GemmsimError for more visits than are looked at."""
+    """What blocks read of A and B. Raises TooLarge for more visits than are looked at."""
     row, column = order(x.raster, x.tiles_m, x.tiles_n, x.group_m)
     problem, tile = np.divmod(p.tile, x.tiles_m * x.tiles_n)
     panels = x.tiles_m + x.tiles_n
@@ -139,9 +138,8 @@ def _pieces(x: Launched, walks: int) -> int:
     wanted = min(PIECES, max(LEAST_PIECES, MAX_VISITS * x.slices // walks))
     pieces = -(-wanted // x.slices) * x.slices
     if walks * pieces // x.slices > 2 * MAX_VISITS:
-        raise GemmsimError(
-            f"{walks} walks along a panel: the simulator looks at {MAX_VISITS} visits, beyond that use the closed form"
-        )
+        most = 2 * MAX_VISITS * x.slices // pieces
+        raise TooLarge(f"{walks} walks along a panel, more than the {most} that are walked")
     return pieces
 
 

@@ -18,6 +18,10 @@ from gemmsim.simulate.raster import GROUPED
 MAX_TILES = 1 << 18
 
 
+class TooLarge(GemmsimError):
+    """A launch whose traffic would take too long to walk."""
+
+
 @dataclass(frozen=True)
 class Launched:
     """One launch. Sizes in elements, *_bytes of an element; tiles are numbered in raster order, problem by problem.
@@ -77,15 +81,15 @@ class Launched:
         return self.sms * self.blocks_per_sm
 
 
-def case_of(p: Prediction, rows: slice = slice(None)) -> Case:
-    """The Case of rows of a prediction, on a cold L2."""
+def case_of(p: Prediction, rows: slice = slice(None), l2: str = "cold_clean") -> Case:
+    """The Case of rows of a prediction, on a cold L2 unless another condition is asked for."""
     config = Config(p.config.family, {name: v[rows] for name, v in p.config.values.items()})
     launch, coefficients = p.launch.part(rows), p.calibration.values
-    return make_case(p.problem.take(rows), config, launch, p.blocks_per_sm[rows], p.gpu, coefficients, "cold_clean")
+    return make_case(p.problem.take(rows), config, launch, p.blocks_per_sm[rows], p.gpu, coefficients, l2)
 
 
 def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
-    """The launch of a row of a prediction. Raises GemmsimError for one that cannot launch, or has too many tiles."""
+    """The launch of a row of a prediction. Raises GemmsimError for one that cannot launch, TooLarge."""
     if not p.feasible[row]:
         raise GemmsimError(f"a launch that is refused has no traffic to simulate: {p.reasons[row]}")
     part = slice(row, row + 1)
@@ -93,7 +97,7 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
     tiles_m, tiles_n = (int(geometry.tiles(size, tile)[0]) for size, tile in ((x.m, x.bm), (x.n, x.bn)))
     tiles = tiles_m * tiles_n * int(q.batch[0])
     if tiles > MAX_TILES:
-        raise GemmsimError(f"{tiles} tiles: the simulator walks at most {MAX_TILES}, beyond that use the closed form")
+        raise TooLarge(f"{tiles} tiles, more than the {MAX_TILES} that are walked")
     steps = geometry.tiles(x.k, x.bk)
     units = split.units(x, np.asarray([float(tiles)]), steps)
     t = x.traits
