@@ -5,7 +5,7 @@ What would take too long, or what the traffic simulator does not do, is the clos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmsim.model.predict import Prediction
 from gemmsim.problem import FloatArray
@@ -64,13 +64,14 @@ def simulate(
 
 
 def walked(
-    p: Prediction, row: int, raster: str = "", *, profiled: bool = False
+    p: Prediction, row: int, raster: str = "", group_m: int | None = None, *, profiled: bool = False
 ) -> tuple[tuple[Launched, cache.Traffic] | None, str]:
-    """A launch and its traffic; None, and why, where it cannot be simulated."""
+    """A launch and its traffic; None, and why, where it cannot be simulated. group_m: another than its own."""
     if p.l2 == "warm":
         return None, "traffic: a warm L2, and the simulator begins with a cold one"
     try:
         launch = launched(p, row, raster or GROUPED)
+        launch = launch if group_m is None else replace(launch, group_m=group_m)
         return (launch, cache.traffic(launch, cold_second=profiled)), ""
     except TooLarge as error:
         return None, f"traffic: {error}"
