@@ -12,8 +12,8 @@ from gemmsim.report.raster_numbers import errors, gains, launches, verdict
 from gemmsim.study import RasterStudy
 from gemmsim.study.orders import QUOTED, Sweep
 
-#: columns of a section's table that stand in its heading, or in the table of all launches alone
-_ELSEWHERE = ("problem", "event_time_s", "unstable")
+#: columns that a section's table has not: all launches together have them
+_ELSEWHERE = ("problem", "kernel_time_s", "clock_hz", "predicted_s", "event_time_s", "unstable")
 _WORDS = (
     ("group_m", "tile rows that are walked together, column by column (Triton's GROUP_SIZE_M); 1: row by row"),
     ("counted", "by Nsight Compute, clocks left alone (gemmsim counters), the L2 empty before each launch"),
@@ -27,7 +27,10 @@ _WORDS = (
 def raster_page(study: RasterStudy, sweeps: Sequence[Sweep]) -> str:
     """The HTML of a study."""
     rows = study.rows
-    subject = f"{rows.config.family} {rows.problem.dtype} on {rows.gpu.product}, L2 {rows.l2}, {len(rows)} launches."
+    subject = (
+        f"{len(rows)} launches of {rows.config.family} {rows.problem.dtype} on {rows.gpu.product}, L2 {rows.l2}. "
+        "Counted figures, and times by events, are measured."
+    )
     every = launches(sweeps)
     short = Section("In short", tables=[gains(sweeps), errors(sweeps)])
     sections = [_section(problem, every) for problem in dict.fromkeys(every.data["problem"])]
@@ -46,8 +49,8 @@ def _section(problem: str, every: Table) -> Section:
         data={key: [values[i] for i in keep] for key, values in every.data.items()},
     )
     drawn = [
-        Chart(f"bytes_{slug(problem)}", "DRAM bytes read: points counted", charts.dram_reads(here)),
-        Chart(f"gains_{slug(problem)}", "Faster than row by row; shaded: what is often quoted",
-              charts.order_gains(here, QUOTED)),
+        Chart(f"bytes_{slug(problem)}", "DRAM bytes read: points counted, lines predicted", charts.dram_reads(here)),
+        Chart(f"gains_{slug(problem)}", "Faster than row by row: lines predicted, points counted; shaded: often "
+              "quoted", charts.order_gains(here, QUOTED)),
     ]  # fmt: skip
     return Section(problem, charts=drawn, tables=[here])
