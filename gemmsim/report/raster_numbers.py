@@ -104,8 +104,9 @@ def verdict(sweeps: Sequence[Sweep]) -> Iterator[str]:
     time, said = np.asarray(found["time_gain"]), np.asarray(found["predicted_gain"])
     reached = int((time >= low).sum())
     yield (
-        f"The best group_m is {_span(time)} faster than row by row, {_percent(np.median(time))} in the "
-        f"median: {reached} of {len(time)} problems and tiles reach the {100 * low:.0f} to {100 * high:.0f} % that are often quoted."
+        f"The best group_m is {_span(time)} faster than row by row, {_percent(np.median(time))} in the median: "
+        f"{reached} of {len(time)} problems and tiles reach the {100 * low:.0f} to {100 * high:.0f} % that are often "
+        "quoted."
     )
     fewer, clocks, clock = (np.asarray(found[key]) for key in ("reads_fewer", "clocks_gain", "clock_gain"))
     yield (
@@ -114,8 +115,8 @@ def verdict(sweeps: Sequence[Sweep]) -> Iterator[str]:
     )
     regret = np.asarray(found["regret"])
     yield (
-        f"Predicted: {_span(said)} faster; the group_m that is predicted to be best loses {_percent(regret.max())} at most "
-        "on the best that was counted."
+        f"Predicted: {_span(said)} faster; the group_m that is predicted to be best loses {_percent(regret.max())} at "
+        "most on the best that was counted."
     )
     yield from _unstable(sweeps)
 
