@@ -5,7 +5,7 @@ What would take too long, or what the traffic simulator does not do, is the clos
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gemmsim.model.predict import Prediction
 from gemmsim.problem import FloatArray
@@ -70,8 +70,7 @@ def walked(
     if p.l2 == "warm":
         return None, "traffic: a warm L2, and the simulator begins with a cold one"
     try:
-        launch = launched(p, row, raster or GROUPED)
-        launch = launch if group_m is None else replace(launch, group_m=group_m)
+        launch = launched(p, row, raster or GROUPED, group_m)
         return (launch, cache.traffic(launch, cold_second=profiled)), ""
     except TooLarge as error:
         return None, f"traffic: {error}"

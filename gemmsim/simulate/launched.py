@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from gemmsim.model import drift, effects, geometry, solver, split
 from gemmsim.model.case import make_case
 from gemmsim.model.demand import Case
 from gemmsim.model.predict import Prediction
-from gemmsim.simulate.raster import GROUPED
+from gemmsim.simulate.raster import COLUMN, GROUPED, ROW
 
 #: tiles of C in a launch that is walked block by block; a larger one takes seconds
 MAX_TILES = 1 << 18
@@ -88,12 +88,25 @@ def case_of(p: Prediction, rows: slice = slice(None), l2: str = "cold_clean") ->
     return make_case(p.problem.take(rows), config, launch, p.blocks_per_sm[rows], p.gpu, coefficients, l2)
 
 
-def launched(p: Prediction, row: int = 0, raster: str = GROUPED) -> Launched:
-    """The launch of a row of a prediction. Raises GemmsimError for one that cannot launch, TooLarge."""
+def ordered(x: Case, raster: str, group_m: int | None = None) -> Case:
+    """The Case with its tiles in another order: rows, columns, or groups of group_m.
+
+    Hilbert's curve, which the closed form does not know, counts as the configuration's own order, or as group_m's.
+    """
+    if raster in (ROW, COLUMN):
+        return replace(x, group_m=np.ones(1) if raster == ROW else geometry.tiles(x.m, x.bm))
+    return x if group_m is None else replace(x, group_m=np.full(1, float(group_m)))
+
+
+def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | None = None) -> Launched:
+    """The launch of a row of a prediction, group_m its own unless another is given.
+
+    Raises GemmsimError for one that cannot launch, TooLarge.
+    """
     if not p.feasible[row]:
         raise GemmsimError(f"a launch that is refused has no traffic to simulate: {p.reasons[row]}")
     part = slice(row, row + 1)
-    q, x = p.problem.take(part), case_of(p, part)
+    q, x = p.problem.take(part), ordered(case_of(p, part), raster, group_m)
     tiles_m, tiles_n = (int(geometry.tiles(size, tile)[0]) for size, tile in ((x.m, x.bm), (x.n, x.bn)))
     tiles = tiles_m * tiles_n * int(q.batch[0])
     if tiles > MAX_TILES:

@@ -18,15 +18,16 @@ import numpy as np
 from gemmsim import families
 from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
-from gemmsim.model import effects, geometry, solver
+from gemmsim.model import effects, solver
 from gemmsim.model.case import make_case
 from gemmsim.model.demand import Case, Demand
 from gemmsim.model.predict import Prediction
 from gemmsim.model.residency import usable_sms
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate.engine import Placed, Sms, run
+from gemmsim.simulate.launched import ordered
 from gemmsim.simulate.pieces import Pieces, pieces_of
-from gemmsim.simulate.raster import COLUMN, GROUPED, ROW, order
+from gemmsim.simulate.raster import GROUPED, order
 
 #: of the shortest block's time: blocks that end no further apart are in step (engine.run). Slices that differ by one
 #: k-step in a hundred do not decide which SM is free first: real blocks drift apart by more
@@ -138,17 +139,13 @@ def solved(
 ) -> tuple[Case, Demand]:
     """Case and Demand of a single row of a prediction, with bytes from elsewhere.
 
-    raster, group_m: another order of tiles than the configuration's. The closed form knows rows, columns and groups;
-    Hilbert's curve counts as the configuration's own order, or as groups of group_m.
+    raster, group_m: another order of tiles than the configuration's (launched.ordered).
     """
     part = slice(row, row + 1)
     config = Config(p.config.family, {name: v[part] for name, v in p.config.values.items()})
     blocks = p.blocks_per_sm[part]
     x = make_case(p.problem.take(part), config, p.launch.part(part), blocks, p.gpu, p.calibration.values, p.l2)
-    if raster in (ROW, COLUMN):
-        x = replace(x, group_m=np.ones(1) if raster == ROW else geometry.tiles(x.m, x.bm))
-    elif group_m is not None:
-        x = replace(x, group_m=np.full(1, float(group_m)))
+    x = ordered(x, raster, group_m)
     bytes_of: dict[str, Any] = {name: np.full(1, value) for name, value in (traffic or {}).items()}
     return x, replace(effects.fill(x), **bytes_of)
 
