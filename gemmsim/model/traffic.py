@@ -32,6 +32,9 @@ DIRTY_SHARE = 0.75
 #: how many sides must lie between residents of an SM that drift apart before each reads by itself, and waves in which
 #: the eldest of them still stay together; both read off gemmsim.simulate
 APART, EARLY = 1.5, 1.5
+#: visits to a panel that are told apart, spans of time that are tried, and the share of a piece that a side sees at a
+#: visit of one reader: half if the other has a copy, three quarters if not
+MOST_VISITS, SPANS, SEEN = 48, 16, 0.65
 #: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
 #: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
 MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
@@ -130,6 +133,70 @@ def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) ->
     share = np.maximum(0, 1 - begins / waves) * miss_share(alone.wave_bytes, g.side_bytes)
     mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
     return Traffic(**mixed)
+
+
+def streamed(g: Grid, before: Traffic, whole: FloatArray, parts: FloatArray, part_bytes: FloatArray) -> Traffic:
+    """The same launch where `parts` blocks share out the k-steps of all but `whole` tiles evenly (stream-K).
+
+    Every share takes as long; k-steps lie end to end, so tile t comes to a piece of K at (t + piece) modulo a share's
+    length. From these times follow the gaps between visits to a piece of a panel, the distinct bytes that a side sees
+    in so long, and the gap from which on a visit misses. part_bytes: of a partial result.
+    """
+    w = _waves(g)
+    on = parts > 0
+    tiles = np.where(on, w.tiles - whole, 1)
+    rows, columns = w.rows(tiles / w.slots), w.columns(tiles / w.slots)
+    a, b, length = w.panel_a * rows, w.panel_b * columns, tiles / np.maximum(parts, 1)
+    visit, group = np.arange(MOST_VISITS), w.group_m[:, None]
+    times_a = _times(visit * group, tiles / rows, length)
+    times_b = _times(visit // group * w.per_group[:, None] + visit % group, tiles / columns, length)
+    stored = _c_share(g) * (tiles * w.tile_c + parts * part_bytes)
+    span = _span((a, times_a), (b, times_b), stored, g.side_bytes)
+    again = a * (1 + _lost(times_a, span, g.partitions))
+    again = again + b * (np.maximum(1 - whole / w.tiles, before.cold_b) + _lost(times_b, span, g.partitions))
+    read = np.where(on, whole / w.tiles * before.read_bytes + g.batch * again, before.read_bytes)
+    return replace(before, read_bytes=read)
+
+
+def _times(offset: FloatArray, visits: FloatArray, length: FloatArray) -> FloatArray:
+    """Sorted times of visits, as shares of the time that all take: (rows, MOST_VISITS), 2 where there are no more."""
+    when = np.mod(offset, length[:, None]) / length[:, None]
+    return np.sort(np.where(np.arange(MOST_VISITS) < np.maximum(np.round(visits), 1)[:, None], when, 2.0), axis=1)
+
+
+def _gaps(times: FloatArray) -> FloatArray:
+    """Gaps behind each visit, round the end: 0 where there is no visit."""
+    there = times < 2
+    last = np.max(np.where(there, times, 0), axis=1)
+    before = np.concatenate([(last - 1)[:, None], times[:, :-1]], axis=1)
+    return np.where(there, times - before, 0)
+
+
+def _span(
+    a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], stored: FloatArray, side_bytes: float
+) -> FloatArray:
+    """The time, as a share of all, in which a side sees as many distinct bytes as it holds; over 1 if never."""
+    grid = np.square(np.linspace(0, 1, SPANS))
+    seen = stored[:, None] * grid
+    for size, times in (a, b):
+        unseen = np.maximum(_gaps(times)[:, :, None] - grid, 0).sum(1)
+        seen = seen + SEEN * size[:, None] * (1 - unseen)
+    fits = (seen <= side_bytes).sum(1)
+    low, high = np.maximum(fits - 1, 0), np.minimum(fits, SPANS - 1)
+    at = np.arange(len(fits))
+    part = (side_bytes - seen[at, low]) / np.maximum(seen[at, high] - seen[at, low], 1)
+    return np.where(fits == SPANS, 2.0, grid[low] + np.clip(part, 0, 1) * (grid[high] - grid[low]))
+
+
+def _lost(times: FloatArray, span: FloatArray, partitions: int) -> FloatArray:
+    """Visits that miss, beside the first: one gap in the circle, the longer the likelier, has the first behind it."""
+    gap = _gaps(times)
+    counted, over = np.where(times < 2, 1 - gap, 0), gap > span[:, None]
+    if partitions > 1:
+        two, three = gap + np.roll(gap, 1, axis=1), gap + np.roll(gap, 1, axis=1) + np.roll(gap, 2, axis=1)
+        missed = 0.5 * over + 0.25 * (two > span[:, None]) + 0.25 * (three > span[:, None])
+        return np.asarray((counted * missed * (0.5 + 0.5 * missed)).sum(1))
+    return np.asarray((counted * over).sum(1))
 
 
 @dataclass(frozen=True)
