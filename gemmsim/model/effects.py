@@ -38,13 +38,13 @@ def fill(x: Case) -> Demand:
     if x.traits.stream_k.any():
         parted = parted | (x.traits.stream_k & (d.units.parts > 0))
     apart = np.flatnonzero(parted)
-    d = _drifted(x, d, dram, apart) if len(apart) else d
+    d = _out_of_step(x, d, dram, apart) if len(apart) else d
     left = traffic.left_unmerged(crowding)
     d.l2_read_bytes = left * d.l2_asked_bytes + (1 - left) * d.l2_once_bytes
     return d
 
 
-def _drifted(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
+def _out_of_step(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
     """The same with the traffic of these rows as it is once residents have drifted apart, or begin at their own k."""
     rows = len(x.m)
     few, theirs = rows_of(x, apart, rows), rows_of(d, apart, rows)

@@ -60,9 +60,12 @@ def test_dram_reads_against_counters() -> None:
     assert row["closed_mean_pct"] <= 8
 
 
-def test_dram_reads_against_counters_that_nothing_was_set_by() -> None:
-    """simt: found 2.3 % on average; small tiles, of which there are three, 6.5 %."""
-    row = found("simt")["DRAM read, over 1.1 x A and B"]
+def test_dram_reads_against_counters_of_another_kernel() -> None:
+    """simt: found 2.3 % on average; without a second kernel, whose reads are known, 5.1 %."""
+    table = found("simt")
+    assert table["no second kernel"]["rows"] >= 10
+    assert table["no second kernel"]["simulator_mean_pct"] <= 10
+    row = table["DRAM read, over 1.1 x A and B"]
     assert row["rows"] == 44
     assert row["simulator_mean_pct"] <= 4
     assert row["closed_mean_pct"] <= 7
