@@ -91,21 +91,30 @@ def dram_traffic(g: Grid) -> Traffic:
     held_b = w.panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / w.touches_b))
     share_c = _c_share(g)
 
-    def distance(waves: FloatArray | float) -> FloatArray:
+    def seen(waves: FloatArray | float, rows: FloatArray) -> FloatArray:
         """Distinct bytes one side sees between two touches that lie so many waves apart."""
         c = share_c * waves * w.slots * w.tile_c
-        return np.asarray(held_a * w.rows(waves) + held_b * w.columns(waves) + c)
+        return np.asarray(held_a * rows + held_b * w.columns(waves) + c)
 
-    next_wave = distance(1.0)
-    miss_a = miss_share(next_wave, g.side_bytes)
+    def missed(waves: FloatArray | float) -> FloatArray:
+        """Share of them that miss: so many waves lie in as few groups of rows as can be, or in one more."""
+        groups = w.groups(waves)
+        fewest = np.floor(groups)
+        rows = np.minimum(g.tiles_m, g.group_m * fewest)
+        low, more = seen(waves, rows), held_a * np.minimum(g.tiles_m - rows, g.group_m)
+        few = miss_share(low, g.side_bytes)
+        return np.asarray(few + (groups - fewest) * (miss_share(low + more, g.side_bytes) - few))
+
+    next_wave = seen(1.0, w.rows(1.0))
+    miss_a = missed(1.0)
     gap = np.where(w.slots > w.per_group, 1.0, w.per_group / w.slots)  # waves between two touches of a panel of B
     whole = np.floor(gap)
-    miss_b = miss_share(distance(whole), g.side_bytes)
-    miss_b = miss_b + (gap - whole) * (miss_share(distance(whole + 1), g.side_bytes) - miss_b)
+    miss_b = missed(whole)
+    miss_b = miss_b + (gap - whole) * (missed(whole + 1) - miss_b)
     footprint = next_wave - share_c * w.slots * w.tile_c
     reads_a, reads_b = 1 + (w.touches_a - 1) * miss_a, 1 + (w.touches_b - 1) * miss_b
     a, b = w.panel_a * g.tiles_m, w.panel_b * g.tiles_n
-    wide = w.slots >= w.per_group
+    wide, gang = w.slots >= w.per_group, np.minimum(1.0, g.sms / w.slots)
     return Traffic(
         read_bytes=g.batch * (a * reads_a + b * reads_b),
         write_bytes=_written(g, w, footprint, share_c),
@@ -115,7 +124,7 @@ def dram_traffic(g: Grid) -> Traffic:
         cold_b=reads_b / w.touches_b,
         stays=1
         - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * w.tiles * w.tile_c), g.side_bytes),
-        gang_bytes=distance(np.minimum(1.0, g.sms / w.slots)),
+        gang_bytes=seen(gang, w.rows(gang)),
         wave_bytes=next_wave,
     )
 
@@ -216,9 +225,13 @@ class _Waves:
     panel_b: FloatArray
     tile_c: FloatArray
 
+    def groups(self, waves: FloatArray | float) -> FloatArray:
+        """Groups of rows of tiles that so many waves span, mean."""
+        return np.asarray((waves * self.slots + self.beyond) / self.per_group)
+
     def rows(self, waves: FloatArray | float) -> FloatArray:
-        """Rows of tiles that so many waves span."""
-        return np.minimum(self.tiles_m, self.group_m * (waves * self.slots + self.beyond) / self.per_group)
+        """Rows of tiles that so many waves span, mean."""
+        return np.minimum(self.tiles_m, self.group_m * self.groups(waves))
 
     def columns(self, waves: FloatArray | float) -> FloatArray:
         """Columns of tiles that so many waves span."""
