@@ -87,7 +87,8 @@ def _launches(table: Table, options: Options) -> Launches:
                 step(1)
             spills = score.spilling(_optional(table, SPILLED, group.where), counted)
             both = score.together(simulated), score.closed(p)
-            parts.append(score.Launches(counted, *both, score.operand_bytes(p), score.is_small(p), spills))
+            kind = score.is_small(p), score.is_summed(p)
+            parts.append(score.Launches(counted, *both, score.operand_bytes(p), *kind, spills))
     return score.joined(parts)
 
 

@@ -34,22 +34,30 @@ def fill(x: Case) -> Demand:
     crowding = solver.crowding(x, d)
     parted = (x.traits.depth > 1) | (crowding > NEARLY)
     together = (x.blocks_per_sm > 1) & (d.tiles > x.gpu.sm_count) & (dram.gang_bytes > NEARLY * _side_bytes(x))
-    apart = np.flatnonzero(parted & together)
-    d = _drifted(x, d, dram, apart) if len(apart) else d
+    parted = parted & together
+    if x.traits.stream_k.any():
+        parted = parted | (x.traits.stream_k & (d.units.parts > 0))
+    apart = np.flatnonzero(parted)
+    d = _out_of_step(x, d, dram, apart) if len(apart) else d
     left = traffic.left_unmerged(crowding)
     d.l2_read_bytes = left * d.l2_asked_bytes + (1 - left) * d.l2_once_bytes
     return d
 
 
-def _drifted(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
-    """The same with the traffic of these rows as it is once residents of an SM have drifted apart."""
+def _out_of_step(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
+    """The same with the traffic of these rows as it is once residents have drifted apart, or begin at their own k."""
     rows = len(x.m)
-    few = rows_of(x, apart, rows)
+    few, theirs = rows_of(x, apart, rows), rows_of(d, apart, rows)
     tiles = _tiles(few)
-    share, catching_up = solver.contention(few, rows_of(d, apart, rows))
+    share, catching_up = solver.contention(few, theirs)
     aged = drift.by_age(share, few.blocks_per_sm, few.traits, x.gpu.arch.sub_partitions, catching_up)
     together, lag = drift.groups(share, few.blocks_per_sm, aged, few.traits.depth)
-    found = _bytes(few, tiles, traffic.drifted(_grid(few, tiles), rows_of(dram, apart, rows), together, lag))
+    grid = _grid(few, tiles)
+    after = traffic.drifted(grid, rows_of(dram, apart, rows), together, lag)
+    if few.traits.stream_k.any():
+        parts = np.where(few.traits.stream_k, theirs.units.parts, 0)
+        after = traffic.streamed(grid, after, theirs.units.whole, parts, few.bm * few.bn * few.traits.partial_bytes)
+    found = _bytes(few, tiles, after)
     changed: dict[str, Any] = {name: np.array(np.broadcast_to(getattr(d, name), rows)) for name in found}
     for name, column in found.items():
         changed[name][apart] = column

@@ -32,6 +32,9 @@ DIRTY_SHARE = 0.75
 #: how many sides must lie between residents of an SM that drift apart before each reads by itself, and waves in which
 #: the eldest of them still stay together; both read off gemmsim.simulate
 APART, EARLY = 1.5, 1.5
+#: visits to a panel that are told apart, spans of time that are tried, and the share of a piece that a side sees at a
+#: visit of one reader: half if the other has a copy, three quarters if not
+MOST_VISITS, SPANS, SEEN = 48, 16, 0.65
 #: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
 #: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
 MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
@@ -88,21 +91,30 @@ def dram_traffic(g: Grid) -> Traffic:
     held_b = w.panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / w.touches_b))
     share_c = _c_share(g)
 
-    def distance(waves: FloatArray | float) -> FloatArray:
+    def seen(waves: FloatArray | float, rows: FloatArray) -> FloatArray:
         """Distinct bytes one side sees between two touches that lie so many waves apart."""
         c = share_c * waves * w.slots * w.tile_c
-        return np.asarray(held_a * w.rows(waves) + held_b * w.columns(waves) + c)
+        return np.asarray(held_a * rows + held_b * w.columns(waves) + c)
 
-    next_wave = distance(1.0)
-    miss_a = miss_share(next_wave, g.side_bytes)
+    def missed(waves: FloatArray | float) -> FloatArray:
+        """Share of them that miss: so many waves lie in as few groups of rows as can be, or in one more."""
+        groups = w.groups(waves)
+        fewest = np.floor(groups)
+        rows = np.minimum(g.tiles_m, g.group_m * fewest)
+        low, more = seen(waves, rows), held_a * np.minimum(g.tiles_m - rows, g.group_m)
+        few = miss_share(low, g.side_bytes)
+        return np.asarray(few + (groups - fewest) * (miss_share(low + more, g.side_bytes) - few))
+
+    next_wave = seen(1.0, w.rows(1.0))
+    miss_a = missed(1.0)
     gap = np.where(w.slots > w.per_group, 1.0, w.per_group / w.slots)  # waves between two touches of a panel of B
     whole = np.floor(gap)
-    miss_b = miss_share(distance(whole), g.side_bytes)
-    miss_b = miss_b + (gap - whole) * (miss_share(distance(whole + 1), g.side_bytes) - miss_b)
+    miss_b = missed(whole)
+    miss_b = miss_b + (gap - whole) * (missed(whole + 1) - miss_b)
     footprint = next_wave - share_c * w.slots * w.tile_c
     reads_a, reads_b = 1 + (w.touches_a - 1) * miss_a, 1 + (w.touches_b - 1) * miss_b
     a, b = w.panel_a * g.tiles_m, w.panel_b * g.tiles_n
-    wide = w.slots >= w.per_group
+    wide, gang = w.slots >= w.per_group, np.minimum(1.0, g.sms / w.slots)
     return Traffic(
         read_bytes=g.batch * (a * reads_a + b * reads_b),
         write_bytes=_written(g, w, footprint, share_c),
@@ -112,7 +124,7 @@ def dram_traffic(g: Grid) -> Traffic:
         cold_b=reads_b / w.touches_b,
         stays=1
         - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * w.tiles * w.tile_c), g.side_bytes),
-        gang_bytes=distance(np.minimum(1.0, g.sms / w.slots)),
+        gang_bytes=seen(gang, w.rows(gang)),
         wave_bytes=next_wave,
     )
 
@@ -132,6 +144,70 @@ def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) ->
     return Traffic(**mixed)
 
 
+def streamed(g: Grid, before: Traffic, whole: FloatArray, parts: FloatArray, part_bytes: FloatArray) -> Traffic:
+    """The same launch where `parts` blocks share out the k-steps of all but `whole` tiles evenly (stream-K).
+
+    Every share takes as long; k-steps lie end to end, so tile t comes to a piece of K at (t + piece) modulo a share's
+    length. From these times follow the gaps between visits to a piece of a panel, the distinct bytes that a side sees
+    in so long, and the gap from which on a visit misses. part_bytes: of a partial result.
+    """
+    w = _waves(g)
+    on = parts > 0
+    tiles = np.where(on, w.tiles - whole, 1)
+    rows, columns = w.rows(tiles / w.slots), w.columns(tiles / w.slots)
+    a, b, length = w.panel_a * rows, w.panel_b * columns, tiles / np.maximum(parts, 1)
+    visit, group = np.arange(MOST_VISITS), w.group_m[:, None]
+    times_a = _times(visit * group, tiles / rows, length)
+    times_b = _times(visit // group * w.per_group[:, None] + visit % group, tiles / columns, length)
+    stored = _c_share(g) * (tiles * w.tile_c + parts * part_bytes)
+    span = _span((a, times_a), (b, times_b), stored, g.side_bytes)
+    again = a * (1 + _lost(times_a, span, g.partitions))
+    again = again + b * (np.maximum(1 - whole / w.tiles, before.cold_b) + _lost(times_b, span, g.partitions))
+    read = np.where(on, whole / w.tiles * before.read_bytes + g.batch * again, before.read_bytes)
+    return replace(before, read_bytes=read)
+
+
+def _times(offset: FloatArray, visits: FloatArray, length: FloatArray) -> FloatArray:
+    """Sorted times of visits, as shares of the time that all take: (rows, MOST_VISITS), 2 where there are no more."""
+    when = np.mod(offset, length[:, None]) / length[:, None]
+    return np.sort(np.where(np.arange(MOST_VISITS) < np.maximum(np.round(visits), 1)[:, None], when, 2.0), axis=1)
+
+
+def _gaps(times: FloatArray) -> FloatArray:
+    """Gaps behind each visit, round the end: 0 where there is no visit."""
+    there = times < 2
+    last = np.max(np.where(there, times, 0), axis=1)
+    before = np.concatenate([(last - 1)[:, None], times[:, :-1]], axis=1)
+    return np.where(there, times - before, 0)
+
+
+def _span(
+    a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], stored: FloatArray, side_bytes: float
+) -> FloatArray:
+    """The time, as a share of all, in which a side sees as many distinct bytes as it holds; over 1 if never."""
+    grid = np.square(np.linspace(0, 1, SPANS))
+    seen = stored[:, None] * grid
+    for size, times in (a, b):
+        unseen = np.maximum(_gaps(times)[:, :, None] - grid, 0).sum(1)
+        seen = seen + SEEN * size[:, None] * (1 - unseen)
+    fits = (seen <= side_bytes).sum(1)
+    low, high = np.maximum(fits - 1, 0), np.minimum(fits, SPANS - 1)
+    at = np.arange(len(fits))
+    part = (side_bytes - seen[at, low]) / np.maximum(seen[at, high] - seen[at, low], 1)
+    return np.where(fits == SPANS, 2.0, grid[low] + np.clip(part, 0, 1) * (grid[high] - grid[low]))
+
+
+def _lost(times: FloatArray, span: FloatArray, partitions: int) -> FloatArray:
+    """Visits that miss, beside the first: one gap in the circle, the longer the likelier, has the first behind it."""
+    gap = _gaps(times)
+    counted, over = np.where(times < 2, 1 - gap, 0), gap > span[:, None]
+    if partitions > 1:
+        two, three = gap + np.roll(gap, 1, axis=1), gap + np.roll(gap, 1, axis=1) + np.roll(gap, 2, axis=1)
+        missed = 0.5 * over + 0.25 * (two > span[:, None]) + 0.25 * (three > span[:, None])
+        return np.asarray((counted * missed * (0.5 + 0.5 * missed)).sum(1))
+    return np.asarray((counted * over).sum(1))
+
+
 @dataclass(frozen=True)
 class _Waves:
     """Waves of a launch: how often they touch a panel, and what so many of them span."""
@@ -149,9 +225,13 @@ class _Waves:
     panel_b: FloatArray
     tile_c: FloatArray
 
+    def groups(self, waves: FloatArray | float) -> FloatArray:
+        """Groups of rows of tiles that so many waves span, mean."""
+        return np.asarray((waves * self.slots + self.beyond) / self.per_group)
+
     def rows(self, waves: FloatArray | float) -> FloatArray:
-        """Rows of tiles that so many waves span."""
-        return np.minimum(self.tiles_m, self.group_m * (waves * self.slots + self.beyond) / self.per_group)
+        """Rows of tiles that so many waves span, mean."""
+        return np.minimum(self.tiles_m, self.group_m * self.groups(waves))
 
     def columns(self, waves: FloatArray | float) -> FloatArray:
         """Columns of tiles that so many waves span."""

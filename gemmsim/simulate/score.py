@@ -51,6 +51,7 @@ class Launches:
     closed: Bytes
     operand_bytes: FloatArray  # A and B
     small: Mask
+    summed: Mask  # slices that a second kernel sums
     spills: Mask
 
 
@@ -64,7 +65,9 @@ def joined(parts: Sequence[Launches]) -> Launches:
     counted, said, closed_form = (
         together([getattr(p, side) for p in parts]) for side in ("counted", "simulated", "closed")
     )
-    rest = (np.concatenate([getattr(p, name) for p in parts]) for name in ("operand_bytes", "small", "spills"))
+    rest = (
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("operand_bytes", "small", "summed", "spills")
+    )
     return Launches(counted, said, closed_form, *rest)
 
 
@@ -105,6 +108,7 @@ def scores(x: Launches) -> list[dict[str, object]]:
         "DRAM read, over 1.1 x A and B": ("dram_read_bytes", usual & again),
         "  tiles of 64 x 64 and more": ("dram_read_bytes", usual & again & ~x.small),
         "  smaller tiles": ("dram_read_bytes", usual & again & x.small),
+        "  no second kernel": ("dram_read_bytes", usual & again & ~x.summed),
         "  the rest": ("dram_read_bytes", usual & ~again),
         "  launches that spill": ("dram_read_bytes", x.spills & every),
         "DRAM written, over 10 MB": ("dram_write_bytes", usual & written),
@@ -136,6 +140,11 @@ def _score(what: str, term: str, cut: Mask, x: Launches) -> dict[str, object]:
         }
         row |= {f"{model}_{name}_pct": round(float(v), 2) for name, v in figures.items()}
     return row
+
+
+def is_summed(p: Prediction) -> Mask:
+    """Rows whose slices a second kernel sums."""
+    return np.broadcast_to(effects.fill(case_of(p)).units.summed > 0, len(p))
 
 
 def is_small(p: Prediction) -> Mask:

@@ -60,11 +60,15 @@ def test_dram_reads_against_counters() -> None:
     assert row["closed_mean_pct"] <= 8
 
 
-def test_dram_reads_against_counters_that_nothing_was_set_by() -> None:
-    """simt: found 2.3 % on average; small tiles, of which there are three, 6.5 %."""
-    row = found("simt")["DRAM read, over 1.1 x A and B"]
+def test_dram_reads_against_counters_of_another_kernel() -> None:
+    """simt: found 2.3 % on average; without a second kernel, whose reads are known, 5.1 %."""
+    table = found("simt")
+    assert table["no second kernel"]["rows"] >= 10
+    assert table["no second kernel"]["simulator_mean_pct"] <= 10
+    row = table["DRAM read, over 1.1 x A and B"]
     assert row["rows"] == 44
     assert row["simulator_mean_pct"] <= 4
+    assert row["closed_mean_pct"] <= 7
 
 
 def test_what_is_written_and_what_leaves_l2_against_counters() -> None:
@@ -205,6 +209,16 @@ def test_shares_of_stream_k_take_up_partial_results() -> None:
     tile = 4 * x.bm * x.bn
     assert 0 < t.c.l2_read_bytes <= x.streams * tile
     assert t.c.l2_write_bytes == pytest.approx(4 * 1536 * 1536 + t.c.l2_read_bytes)
+
+
+def test_the_closed_form_of_stream_k_is_near_the_walk() -> None:
+    """Found 0, 28 and 6 % off; taken for tiles in waves the first reads 109 MB, a quarter of what it does."""
+    for sizes, off in (((512, 6144, 4096), 0.1), ((4096, 4096, 2048), 0.35), ((3000, 9000, 1000), 0.15)):
+        config = SIMT | {"bm": 128, "bn": 256, "wm": 64, "wn": 64, "tm": 8, "tn": 16, "blocks": 1, "stages": 3}
+        p = predict(*sizes, gpu="h200_sxm", dtype="fp32", family="simt", config=config | {"stream_k": 1})
+        assert launched(p).streams > 0
+        assert p.dram_read_bytes[0] == pytest.approx(traffic(launched(p)).dram_read_bytes, rel=off)
+        assert p.dram_read_bytes[0] >= operands(launched(p)) * (1 - 1e-9)
 
 
 def test_what_cannot_be_simulated_is_refused() -> None:
