@@ -31,7 +31,8 @@ def test_importing_gemmsim_loads_nothing() -> None:
 
 @pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"],
                                        ["predict", "64", "64", "64", "--family", "simt"],
-                                       ["split", "64", "64", "64"]])  # fmt: skip
+                                       ["split", "64", "64", "64"], ["simulate", "64", "64", "64"],
+                                       ["raster", "64", "64", "64"]])  # fmt: skip
 def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
     code = (
         f"from gemmsim.cli import main\ntry:\n    main({[*arguments, '--gpu', 'h200_sxm']!r})\nexcept SystemExit: pass"
@@ -56,6 +57,14 @@ def test_a_pick_from_a_csv_loads_no_database() -> None:
 def test_the_help_of_tuning_loads_no_tuner(verb: str) -> None:
     code = f"from gemmsim.cli import main\ntry:\n    main(['{verb}', '--help'])\nexcept SystemExit: pass"
     assert not loaded(code) & {"optuna", "scipy", "altair", *BENCH}
+
+
+def test_a_prediction_loads_no_simulator() -> None:
+    code = (
+        "from gemmsim.cli import main\ntry:\n    main(['predict', '64', '64', '64', '--gpu', 'h200_sxm'])\n"
+        "except SystemExit: pass\nassert not [name for name in sys.modules if name.startswith('gemmsim.simulate')]"
+    )
+    assert "numpy" in loaded(code)
 
 
 def test_predict_as_a_function_loads_no_scipy() -> None:

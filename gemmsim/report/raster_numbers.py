@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from gemmsim.report.numbers import Column, Table, table
+from gemmsim.simulate.score import WRITTEN_BYTES
 from gemmsim.study.orders import QUOTED, Launch, Sweep
 
 #: rank correlation of DRAM bytes and clock from which the one is said to fall with the other
 CLOCK_FALLS = -0.5
+MODELS = {"simulated": "simulator", "closed": "closed form"}
 _GAINS = (
     Column("problem", "problem"),
     Column("tile", "tile"),
@@ -76,12 +78,13 @@ def errors(sweeps: Sequence[Sweep]) -> Table:
     )  # fmt: skip
     every = [launch for sweep in sweeps for launch in sweep.launches]
     rows = []
-    for what, title in {"read_bytes": "DRAM read", "write_bytes": "DRAM written"}.items():
-        counted = np.asarray([getattr(x, what) for x in every])
-        for model, name in {"simulated": "simulator", "closed": "closed form"}.items():
-            off = np.abs(np.asarray([getattr(x, f"{model}_{what}") for x in every]) / counted - 1)
+    for what, title in {"read_bytes": "DRAM read", "write_bytes": "DRAM written, over 10 MB"}.items():
+        some = [x for x in every if what == "read_bytes" or x.write_bytes > WRITTEN_BYTES]
+        counted = np.asarray([getattr(x, what) for x in some])
+        for model, name in MODELS.items() if some else ():
+            off = np.abs(np.asarray([getattr(x, f"{model}_{what}") for x in some]) / counted - 1)
             figures = {"mean": off.mean(), "median": np.median(off), "p90": np.quantile(off, 0.9), "worst": off.max()}
-            rows.append({"what": title, "model": name, "launches": len(every),
+            rows.append({"what": title, "model": name, "launches": len(some),
                          **{key: float(value) for key, value in figures.items()}})  # fmt: skip
     return table("errors", "Bytes against counters, absolute error", shown, rows)
 

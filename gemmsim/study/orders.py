@@ -19,11 +19,13 @@ from gemmsim.rows import Table, read_csv
 if TYPE_CHECKING:
     from gemmsim.study.document import RasterDocument
 
-#: column of the counters -> what it is here
+#: column of the counters -> what it is here, and the least it may be: what others are divided by is not 0
 COUNTED = {
-    "dram_read_bytes": "read_bytes", "dram_write_bytes": "write_bytes", "kernel_time_s": "kernel_time_s",
-    "clock_hz": "clock_hz",
-}  # fmt: skip
+    "dram_read_bytes": ("read_bytes", 1.0),
+    "dram_write_bytes": ("write_bytes", 0.0),
+    "kernel_time_s": ("kernel_time_s", 1e-9),
+    "clock_hz": ("clock_hz", 1.0),
+}
 #: the gain that is often quoted for swizzling the tiles
 QUOTED = (0.20, 0.40)
 
@@ -100,7 +102,7 @@ def raster_study(path: Path, document: RasterDocument) -> RasterStudy:
     if "group_m" not in rows.config.values:
         raise GemmsimError(f"{timed}: no column group_m: expected launches that differ in it")
     place = _places(rows, counters)
-    counted = {ours: counters.number(theirs, place) for theirs, ours in COUNTED.items()}
+    counted = {ours: counters.number(theirs, place, low=low) for theirs, (ours, low) in COUNTED.items()}
     status = table.columns.get("status", ["ok"] * len(table))
     words = table.columns.get("unstable", [""] * len(table))
     unstable = tuple(word for word, ran in zip(words, status, strict=True) if ran == "ok")
