@@ -1,10 +1,10 @@
 """Waves of the closed form against blocks placed one by one, on measured rows: `python studies/h200/schedule.py`.
 
 Prints, in Markdown, for classes of rows the mean absolute error of the solver's time, of the schedule's makespan (and
-its bias, the median of predicted / measured - 1), and of the same schedule with memory shared moment by moment (while
-few blocks run, few bytes are asked for); then, of launches that share tiles out along K, how often and by how much each
-picks the wrong way. Shipped calibrations, compiler facts. Takes some minutes; `--sample N` looks at N rows of each
-family drawn at random.
+its bias, the median of predicted / measured - 1), of the same schedule with memory shared moment by moment (while few
+blocks run, few bytes are asked for), and of the schedule with the DRAM bytes that gemmsim.simulate.cache walks; then, of
+launches that share tiles out along K, how often and by how much each picks the wrong way. Shipped calibrations, compiler
+facts. Takes some minutes; `--sample N` looks at N rows of each family drawn at random.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gemmsim.model import solver
 from gemmsim.model.geometry import useful_share
 from gemmsim.model.pnorm import soft_max
 from gemmsim.model.predict import Prediction, predict
+from gemmsim.simulate.launch import asked, walked
 from gemmsim.simulate.schedule import Schedule, schedule, solved
 from gemmsim.simulate.splits import WAYS
 
@@ -55,7 +56,9 @@ def moment_by_moment(p: Prediction, row: int, s: Schedule) -> float:
 
 
 def looked_at(rows: Measured, name: str) -> tuple[np.ndarray, ...]:
-    """Times by the solver, the schedule, and the schedule moment by moment; waves, idle share; which are simulated."""
+    """Times by the solver, the schedule, the schedule moment by moment, and with bytes walked; waves, idle share; which
+    are simulated.
+    """
     q = rows.problem
     p = predict(q.m, q.n, q.k, gpu=rows.gpu, dtype=q.dtype, family=name, config=rows.config, facts=rows.facts,
                 l2=rows.l2)  # fmt: skip
@@ -64,7 +67,9 @@ def looked_at(rows: Measured, name: str) -> tuple[np.ndarray, ...]:
         for row in range(len(p)):
             s = schedule(p, row)
             local = moment_by_moment(p, row, s) if s.simulated else s.makespan_s
-            found.append((s.closed_form_s, s.makespan_s, local, s.waves, s.idle_share, s.simulated))
+            walk, _ = walked(p, row)
+            bytes_s = schedule(p, row, traffic=asked(*walk)).makespan_s if walk else s.makespan_s
+            found.append((s.closed_form_s, s.makespan_s, local, bytes_s, s.waves, s.idle_share, s.simulated))
             step(1)
     return tuple(np.asarray(found, np.float64).T)
 
@@ -82,6 +87,7 @@ def classes(rows: Measured, waves: np.ndarray, idle: np.ndarray) -> Iterator[tup
     outside = 1 - useful_share(q.m, q.n, config["bm"], config["bn"])
     yield "over 20 % of the tiles' area outside C", plain & (outside > TAIL)
     yield "tiles under 64 x 64", plain & (config["bm"] * config["bn"] < SMALL)
+    yield "row by row, N of 8192 and more", plain & (config["group_m"] == 1) & (q.n >= 8192)
     if "split_k" in config.values:
         split, tail, stream = (config[way] > least for way, least in zip(WAYS, (1, 0, 0), strict=True))
         yield "whole tiles", plain & ~split & ~stream
@@ -112,16 +118,17 @@ def main() -> None:
         rows = joined([read_measured(str(HERE / f"{file}.csv.gz")) for file in files])
         if sample and sample < len(rows):
             rows = rows.take(np.sort(np.random.default_rng(0).choice(len(rows), sample, replace=False)))
-        closed, makespan, local, waves, idle, simulated = looked_at(rows, name)
+        closed, makespan, local, walks, waves, idle, simulated = looked_at(rows, name)
         print(f"\n{name}, {rows.gpu.name}: {len(rows)} rows, {int(simulated.sum())} of them simulated\n")
-        print("| rows without spills | rows | closed form | schedule | its bias | and memory moment by moment |")
-        print("|---|---|---|---|---|---|")
+        heads = ("closed form", "schedule", "its bias", "memory moment by moment", "bytes walked")
+        print(f"| rows without spills | rows | {' | '.join(heads)} |")
+        print("|---|---|---|---|---|---|---|")
         for what, mask in classes(rows, waves, idle):
-            ours, theirs, moment = (
-                f"{np.abs(t / rows.time_s - 1)[mask].mean():.2%}" for t in (makespan, closed, local)
+            ours, theirs, moment, walk = (
+                f"{np.abs(t / rows.time_s - 1)[mask].mean():.2%}" for t in (makespan, closed, local, walks)
             )
             bias = np.median((makespan / rows.time_s - 1)[mask])
-            print(f"| {what} | {int(mask.sum())} | {theirs} | {ours} | {bias:+.2%} | {moment} |", flush=True)
+            print(f"| {what} | {int(mask.sum())} | {theirs} | {ours} | {bias:+.2%} | {moment} | {walk} |", flush=True)
         if "split_k" in rows.config.values:
             print("\n".join(ways_picked(rows, {"closed form": closed, "schedule": makespan})), flush=True)
 

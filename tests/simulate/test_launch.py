@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsim import GemmsimError, predict
-from gemmsim.model.predict import Prediction
+from gemmsim import GemmsimError
+from gemmsim.model.predict import Prediction, predict
 from gemmsim.simulate import launch, launched
 from gemmsim.simulate.cache import traffic
 from gemmsim.simulate.launch import TERMS, closed_form, simulate
