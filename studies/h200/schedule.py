@@ -2,9 +2,9 @@
 
 Prints, in Markdown, for classes of rows the mean absolute error of the solver's time, of the schedule's makespan (and
 its bias, the median of predicted / measured - 1), of the same schedule with memory shared moment by moment (while few
-blocks run, few bytes are asked for), and of the schedule with the DRAM bytes that gemmsim.simulate.cache walks; then, of
-launches that share tiles out along K, how often and by how much each picks the wrong way. Shipped calibrations, compiler
-facts. Takes some minutes; `--sample N` looks at N rows of each family drawn at random.
+blocks run, few bytes are asked for), and of the schedule with the DRAM bytes that gemmsim.simulate.cache walks. Then,
+of launches that share tiles out along K, how often and by how much each picks the wrong way. Shipped calibrations,
+compiler facts. Takes some minutes; `--sample N` looks at N rows of each family drawn at random.
 """
 
 from __future__ import annotations
