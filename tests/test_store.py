@@ -12,7 +12,7 @@ import pytest
 
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import cache_folder
-from gemmsim.store import Store, _sentence, default_path, identity
+from gemmsim.store import Store, _sentence, default_name, default_place, identity
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_again_is_another_attempt_and_the_last_one_counts(store: Store) -> None:
 
 def test_rows_are_there_for_another_process_at_once(store: Store) -> None:
     store.add([row()])
-    with sqlite3.connect(store.path) as other:
+    with sqlite3.connect(store.name) as other:
         assert other.execute("select count(*), journal.journal_mode from rows, pragma_journal_mode journal").fetchall(
         ) == [(1, "wal")]  # fmt: skip
     other.close()
@@ -87,7 +87,7 @@ def test_campaigns_count_rows_by_status(store: Store) -> None:
 def test_a_locked_file_is_one_sentence_and_keeps_its_rows(tmp_path: Path) -> None:
     store = Store(tmp_path / "rows.sqlite", wait_s=0.05)
     store.add([row()])
-    holder = sqlite3.connect(store.path, isolation_level=None)
+    holder = sqlite3.connect(store.name, isolation_level=None)
     holder.execute("begin immediate")
     with pytest.raises(GemmsimError, match=r"rows.sqlite: is locked by another program"):
         store.add([row(m=65)])
@@ -146,14 +146,61 @@ def test_a_store_of_another_version(tmp_path: Path) -> None:
         Store(path).add([row()])
 
 
+def test_a_database_of_a_server_holds_what_a_file_does(server: str, store: Store) -> None:
+    theirs = Store(server)
+    assert theirs.add([row(), row(m=128, workspace_bytes=2**40), row()]) == 2
+    assert theirs.add([row()], again=True) == 1
+    store.add([row(n=1), row()])
+    assert theirs.merge(store) == 1
+    assert store.merge(theirs) == 2
+    for one in (theirs, store):
+        found = one.rows(latest=False)
+        assert sorted((r["m"], r["n"], r["attempt"]) for r in found) == [
+            (64, 1, 0),
+            (64, 32, 0),
+            (64, 32, 1),
+            (128, 32, 0),
+        ]
+        assert [r["workspace_bytes"] for r in one.rows(m=128)] == [2**40]
+        assert {tuple(r["samples_s"]) for r in found} == {(1.5e-6, 2.5e-6)}
+        assert one.distinct("m", "n") == [(64, 1), (64, 32), (128, 32)]
+        assert one.campaigns()[0]["rows"] == 4
+        assert sorted(one.keys("c").values()) == [1, 1, 2]
+    theirs.close()
+
+
+def test_many_write_to_one_database(server: str) -> None:
+    def write(worker: int) -> int:
+        own = Store(server)
+        added = sum(own.add([row(m=m)]) for m in range(1, 21))
+        own.close()
+        return added
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(write, range(4))) == 20
+    store = Store(server)
+    assert len(store.rows(latest=False)) == 20
+    store.close()
+
+
+def test_a_database_that_cannot_be_a_store() -> None:
+    with pytest.raises(GemmsimError, match=r"store postgresql\+psycopg://u:\*\*\*@127.0.0.1:1/x: cannot be used"):
+        Store("postgresql+psycopg://u:secret@127.0.0.1:1/x")
+    with pytest.raises(GemmsimError, match=r"store mysql://u@h/x: expected a file or postgresql"):
+        Store("mysql://u@h/x")
+
+
 def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("GEMMSIM_STORE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_path() == tmp_path / "gemmsim" / "rows.sqlite"
+    assert default_place() == tmp_path / "gemmsim" / "rows.sqlite"
     monkeypatch.setenv("GEMMSIM_STORE", "/elsewhere/r.sqlite")
-    assert default_path() == Path("/elsewhere/r.sqlite")
+    assert default_place() == Path("/elsewhere/r.sqlite")
+    monkeypatch.setenv("GEMMSIM_STORE", "postgresql+psycopg://u:secret@h/x")
+    assert default_place() == "postgresql+psycopg://u:secret@h/x"
+    assert default_name() == "postgresql+psycopg://u:***@h/x"
     monkeypatch.setenv("GEMMSIM_STORE", "~/r.sqlite")
-    assert default_path() == Path.home() / "r.sqlite"
+    assert default_place() == Path.home() / "r.sqlite"
 
 
 def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +211,6 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(Path, "expanduser", unknown)
     with pytest.raises(GemmsimError, match="no home folder is known: expected HOME, or a place in GEMMSIM_STORE"):
-        default_path()
+        default_place()
     with pytest.raises(GemmsimError, match="or a place in GEMMSIM_CACHE"):
         cache_folder()

@@ -39,7 +39,7 @@ def picks_options(command: _F) -> _F:
             click.option("--family", metavar="F|all", default="all", show_default=True, help=", ".join(FAMILIES)),
             click.option("--l2", metavar="C", help=f"{', '.join(L2_CONDITIONS)}.  [default: the first that has rows]"),
             click.option("--clock", metavar="MHZ", help="Only rows timed at this SM clock, within 5 %."),
-            click.option("--store", metavar="FILE",
+            click.option("--store", metavar="FILE|URL",
                          help="[default: $GEMMSIM_STORE, or gemmsim/rows.sqlite in your data]"),
             click.option("--rows", metavar="FILE", help="A CSV of measured rows in place of the store; .gz too."),
         )

@@ -191,7 +191,7 @@ def _store() -> str:
     store = Store()
     store.campaigns()
     store.close()
-    return str(store.path)
+    return store.name
 
 
 def _cache() -> str:

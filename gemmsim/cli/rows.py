@@ -18,7 +18,9 @@ _COLUMNS = (
     Column("campaign"), Column("gpu", "GPU"), Column("family"), Column("dtype"), Column("status"), Column("rows"),
     Column("last", "last measured"),
 )  # fmt: skip
-_store = click.option("--store", metavar="FILE", help="[default: $GEMMSIM_STORE, or gemmsim/rows.sqlite in your data]")
+_store = click.option(
+    "--store", metavar="FILE|URL", help="[default: $GEMMSIM_STORE, or gemmsim/rows.sqlite in your data]"
+)
 
 
 @click.group(context_settings=HELP)
@@ -60,7 +62,7 @@ def export(
         have = sorted({str(row["campaign"]) for row in opened.campaigns()})
         if campaign is not None and campaign not in have:
             raise unknown("campaign", campaign, have, where="--campaign")
-        raise GemmsimError(f"{opened.path} holds no such row: expected some (gemmsim rows list shows what it holds)")
+        raise GemmsimError(f"{opened.name} holds no such row: expected some (gemmsim rows list shows what it holds)")
     write_csv(out, columns(rows))
     click.echo(f"{len(rows)} rows to {out}", err=True)
 
@@ -88,25 +90,27 @@ def import_rows(store: str | None, file: str, campaign: str | None) -> None:
 @click.argument("other", metavar="ROWS.sqlite")
 def merge(store: str | None, other: str) -> None:
     """Take the rows of another store into this one."""
-    if not Path(other).is_file():
-        raise GemmsimError(f"{other}: expected a store of rows, found no such file")
-    from gemmsim.store import Store
+    from gemmsim.store import Store, is_there
 
-    added = _opened(store).merge(Store(Path(other)))
+    if not is_there(other):
+        raise GemmsimError(f"{other}: expected a store of rows, found no such file")
+    added = _opened(store).merge(Store(other))
     click.echo(f"{added} rows are new", err=True)
 
 
 def _there(path: str | None) -> Store:
     """A store to read: one that is named must be there. Raises GemmsimError."""
-    if path is not None and not Path(path).exists():
+    from gemmsim.store import is_there
+
+    if path is not None and not is_there(path):
         raise GemmsimError(f"--store {path}: expected a store of rows, found no such file")
     return _opened(path)
 
 
 def _opened(path: str | None) -> Store:
     if path == "":
-        raise GemmsimError("--store is '': expected the name of a file")
+        raise GemmsimError("--store is '': expected a file, or the URL of a database")
     from gemmsim.store import Store, import_sqlalchemy
 
     import_sqlalchemy()
-    return Store(None if path is None else Path(path))
+    return Store(path)

@@ -13,7 +13,7 @@ import click
 
 from gemmsim.cli.held import CAMPAIGN
 from gemmsim.cli.tables import Column, emit, emit_record, human, send
-from gemmsim.store import default_path
+from gemmsim.store import default_name
 from gemmsim.tuning.job import MEASURED, RECORDED, Job
 from gemmsim.tuning.result import DEFAULT, FIRST_PICK, LIBRARY, Entry, Tuned
 from gemmsim.tuning.tuner import Watcher
@@ -189,7 +189,7 @@ def _notes(tuned: Tuned) -> Iterator[str]:
         elif entry.unstable:
             yield f"unstable: {_named(entry)}: {entry.unstable}"
     if tuned.job.objective == MEASURED:
-        yield f"rows: {default_path()}, campaign {CAMPAIGN}; gemmsim best answers from them"
+        yield f"rows: {default_name()}, campaign {CAMPAIGN}; gemmsim best answers from them"
 
 
 _NOT_IN_TURN = {

@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -42,7 +41,7 @@ class StoreRows:
     """The rows of a store, asked for one problem at a time."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self.place = store, str(store.path)
+        self._store, self.place = store, store.name
         self._at = functools.lru_cache(1)(self._read)  # a pick asks twice: for its own rows, and for cuBLAS's
 
     def kinds(self) -> list[tuple[str, str, str]]:
@@ -101,7 +100,7 @@ def _known(table: Table) -> Table:
 
 
 def evidence(rows: str | os.PathLike[str] | None = None, store: str | os.PathLike[str] | None = None) -> Evidence:
-    """Rows of a CSV, else of a store, else of the user's own store, as gemmsim.store.default_path finds it.
+    """Rows of a CSV, else of a store, else of the user's own store, as gemmsim.store.default_place finds it.
 
     Raises GemmsimError for both, and for a file that is not there or is none.
     """
@@ -109,13 +108,13 @@ def evidence(rows: str | os.PathLike[str] | None = None, store: str | os.PathLik
         if store is not None:
             raise GemmsimError("rows and a store are given: expected one of them")
         return FileRows(os.fspath(rows))
-    from gemmsim.store import Store, default_path, import_sqlalchemy
+    from gemmsim.store import Store, default_place, import_sqlalchemy, is_there
 
-    path = default_path() if store is None else Path(store)
-    if not path.exists():  # opening it would make it
+    place = default_place() if store is None else os.fspath(store)
+    if not is_there(place):  # opening it would make it
         raise GemmsimError(
-            f"{path}: expected a store of rows, found no such file: gemmsim tune and measure make it, rows of a CSV "
+            f"{place}: expected a store of rows, found no such file: gemmsim tune and measure make it, rows of a CSV "
             "are read with --rows, and gemmsim rank needs none"
         )
     import_sqlalchemy()
-    return StoreRows(Store(path))
+    return StoreRows(Store(place))

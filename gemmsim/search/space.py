@@ -29,8 +29,6 @@ Value = int | str | None
 #: parameter of a trial, where a space is of several families
 FAMILY = "family"
 _ABSENT = -1
-#: a family's default that is predicted slower than the fastest by more than this factor is not worth a trial
-DEFAULT_CHANCE = 1.5
 
 
 class Candidate(NamedTuple):
@@ -167,13 +165,12 @@ class Space:
         """Positions to measure first: the fastest predicted, and last the family's default or what is nearest to it.
 
         Of each block and thread tile the fastest alone, so that the list does not stand and fall with the model's error
-        on one tile. The default only where the model gives it a chance: within DEFAULT_CHANCE of the fastest.
+        on one tile.
         """
         order = np.argsort(self.predicted_s, kind="stable")
         _, first = np.unique(self.tiles[order], return_index=True)
         best = order[np.sort(first)][:count].tolist()
-        near = self.predicted_s[self.default] <= DEFAULT_CHANCE * self.predicted_s[best[0]]
-        return [*best[: count - 1], self.default] if near and count > 1 and self.default not in best else best
+        return best if count == 1 or self.default in best else [*best[: count - 1], self.default]
 
     @cached_property
     def default(self) -> int:

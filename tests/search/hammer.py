@@ -25,13 +25,13 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import postgres
 
 from gemmsim.errors import GemmsimError
 from gemmsim.measured import read_measured
-from gemmsim.search.loop import search
+from gemmsim.search.loop import Outcome, search
 from gemmsim.search.replay import Replay, replays
 from gemmsim.search.space import Candidate, space_of
 from gemmsim.search.storage import open_storage
@@ -155,6 +155,51 @@ def overhead(url: str | None, trials: int) -> float:
     return (time.perf_counter() - start) / trials
 
 
+class Device:
+    """An objective as a GPU is: one configuration after another, sleep_s each, whatever the worker does meanwhile."""
+
+    ahead = 8
+
+    def __init__(self, one: Replay, sleep_s: float) -> None:
+        self._one, self._sleep_s, self._free_s = one, sleep_s, 0.0
+        self._held: list[tuple[int, Candidate, float]] = []
+
+    def submit(self, ticket: int, candidate: Candidate) -> None:
+        """Put it in line."""
+        self._free_s = max(self._free_s, time.monotonic()) + self._sleep_s
+        self._held.append((ticket, candidate, self._free_s))
+
+    def next(self) -> tuple[int, Outcome]:
+        """Wait for the one that is measured."""
+        ticket, candidate, done_s = self._held.pop(0)
+        time.sleep(max(0.0, done_s - time.monotonic()))
+        found = self._one(candidate)
+        return ticket, Outcome(found) if isinstance(found, float) else Outcome(None, found)
+
+
+def rate(url: str, workers: int, trials: int, sleep_s: float) -> float:
+    """Trials a second of so many workers with a device each, from the first choice to the last answer."""
+    one, name = replay(), f"rate {workers}"
+    optuna.create_study(study_name=name, storage=open_storage(url))
+    pids = []
+    for _ in range(workers):
+        pids.append(os.fork())
+        if pids[-1] == 0:
+            own = optuna.load_study(study_name=name, storage=open_storage(url))
+            search(one.space, Device(one, sleep_s), trials=trials, study=own, seed=0)
+            os._exit(0)
+    assert {os.waitpid(pid, 0)[1] for pid in pids} == {0}
+    done = [
+        t
+        for t in optuna.load_study(study_name=name, storage=open_storage(url)).trials
+        if t.state == TrialState.COMPLETE
+    ]
+    assert len({str(t.params) for t in done}) == len(done) == trials, len(done)
+    first = min(t.datetime_start for t in done if t.datetime_start)
+    last = max(t.datetime_complete for t in done if t.datetime_complete)
+    return trials / (last - first).total_seconds()
+
+
 @contextlib.contextmanager
 def storages(urls: list[str]) -> Iterator[dict[str, str]]:
     """Kind -> URL: those given, or one of each kind made anew."""
@@ -173,6 +218,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--sleep", type=float, default=0.1, help="s a trial takes, about")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scaling", action="store_true", help="trials/s of one worker and of two, none killed")
     parser.add_argument("--overhead", type=int, metavar="N", help="trials of an objective that costs nothing")
     return parser.parse_args()
 
@@ -184,7 +230,11 @@ def main() -> None:
     with storages(args.urls) as found:
         for kind, url in found.items():
             sizes = {"workers": args.workers, "trials": args.trials, "sleep_s": args.sleep, "seed": args.seed}
-            print(f"{kind}: {hammered(url, **sizes)}", flush=True)
+            if args.scaling:
+                alone, both = (rate(url, workers, args.trials, args.sleep) for workers in (1, 2))
+                print(f"{kind}: {alone:.2f} trials/s, two workers {both:.2f}, {both / alone:.2f} x", flush=True)
+            else:
+                print(f"{kind}: {hammered(url, **sizes)}", flush=True)
         if args.overhead:
             for kind, where in {"memory": None, **found}.items():
                 print(
