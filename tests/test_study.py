@@ -247,6 +247,11 @@ def test_a_recorded_file_of_several_kernels_is_left_out() -> None:
     assert "ladder_fp32.csv.gz" not in {r.file for r in recorded_rows(load_study("llama2_7b").gpus)}
 
 
+def test_a_recorded_file_of_unstable_rows_is_left_out() -> None:
+    assert (data_folder("studies") / "h200" / "triton_raster.csv.gz").is_file()
+    assert "triton_raster.csv.gz" not in {r.file for r in recorded_rows(load_study("llama2_7b").gpus)}
+
+
 def test_recorded_rows_are_predicted_under_their_own_condition() -> None:
     found = recorded_rows(load_study("llama2_7b").gpus)
     files = {r.file: r for r in found}
