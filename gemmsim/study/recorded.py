@@ -22,7 +22,7 @@ _SAYS = ("gpu", "family", "dtype", "l2", "bm")
 _TIMES = ("median_s", "time_s")
 #: columns that hold one value where a file is about one kernel; a file that compares kernels has several in one
 _SAME = ("gpu", "family", "dtype", "dtype_b", "dtype_c", "l2", "layout", "batch", "beta", "epilogue")
-#: share of a file's rows that may be marked unstable; of more, what is left says how the GPU was, not what a kernel takes
+#: share of a file's rows that may be marked unstable: else it says how the GPU was, not what a kernel takes
 MOST_UNSTABLE = 0.5
 #: rows that no coefficient was fitted on
 NEW = "not fitted on"
