@@ -30,7 +30,9 @@ def test_importing_gemmsim_loads_nothing() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"],
-                                       ["predict", "64", "64", "64", "--family", "simt"]])  # fmt: skip
+                                       ["predict", "64", "64", "64", "--family", "simt"],
+                                       ["split", "64", "64", "64"], ["simulate", "64", "64", "64"],
+                                       ["raster", "64", "64", "64"]])  # fmt: skip
 def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
     code = (
         f"from gemmsim.cli import main\ntry:\n    main({[*arguments, '--gpu', 'h200_sxm']!r})\nexcept SystemExit: pass"
@@ -57,6 +59,14 @@ def test_the_help_of_tuning_loads_no_tuner(verb: str) -> None:
     assert not loaded(code) & {"optuna", "scipy", "altair", *BENCH}
 
 
+def test_a_prediction_loads_no_simulator() -> None:
+    code = (
+        "from gemmsim.cli import main\ntry:\n    main(['predict', '64', '64', '64', '--gpu', 'h200_sxm'])\n"
+        "except SystemExit: pass\nassert not [name for name in sys.modules if name.startswith('gemmsim.simulate')]"
+    )
+    assert "numpy" in loaded(code)
+
+
 def test_predict_as_a_function_loads_no_scipy() -> None:
     code = "import gemmsim\ngemmsim.predict(64, 64, 64, gpu='a100_sxm_80gb')"
     found = loaded(code)
@@ -76,5 +86,5 @@ def test_names_are_public_and_unknown_ones_are_none() -> None:
     assert {"predict", "rank", "explain", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
     for name in gemmsim.__all__:
         assert getattr(gemmsim, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'simulate'"):
-        gemmsim.simulate  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'simulation'"):
+        gemmsim.simulation  # noqa: B018

@@ -10,7 +10,18 @@ import pytest
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import data_folder
 from gemmsim.ranking import rank
-from gemmsim.study import Outcome, SearchStudy, find_study, load_study, open_study, run, steps, study_names, with_gpus
+from gemmsim.study import (
+    Outcome,
+    RasterStudy,
+    SearchStudy,
+    find_study,
+    load_study,
+    open_study,
+    run,
+    steps,
+    study_names,
+    with_gpus,
+)
 from gemmsim.study.recorded import recorded_rows
 from gemmsim.study.speedup import DEFAULTS
 
@@ -90,13 +101,14 @@ WRONG = [
     (SHAPES, MODEL.replace("hidden: 64", "hiden: 64"), ("workload.model.hiden", "did you mean hidden")),
     (SHAPES, MODEL.replace("heads: 4", "heads: 5"), ("workload.model.heads is 5", "divisor of hidden = 64")),
     (SHAPES, MODEL.replace("intermediate: 128", "intermediate: 2147483647"), ("gate_up", "4294967294")),
-    ("title: Two shapes", "kind: pick\ntitle: Two shapes", ("kind is 'pick'", "picks, search")),
+    ("title: Two shapes", "kind: pick\ntitle: Two shapes", ("kind is 'pick'", "picks, search, raster")),
     (
         "title: Two shapes",
         "kind: search\nrows: x.csv\ntitle: Two shapes",
         ("unknown key gpus", "kind, title, question"),
     ),
     (GOOD, "kind: search\ntitle: T\nquestion: Q\nrow: x.csv\n", ("row: did you mean rows", "missing key rows")),
+    (GOOD, "kind: raster\ntitle: T\nquestion: Q\nrow: x.csv\n", ("row: did you mean rows", "missing key counters")),
     (GOOD, "[1, 2]\n", ("expected a mapping", "list")),
 ]
 
@@ -123,6 +135,9 @@ def test_an_unknown_study_names_those_there_are() -> None:
 @pytest.mark.parametrize("name", study_names())
 def test_every_shipped_study_loads(name: str) -> None:
     study = open_study(name)
+    if isinstance(study, RasterStudy):
+        assert len(study.rows) == len(study.counted["read_bytes"]) > 0
+        return
     assert study.curves if isinstance(study, SearchStudy) else study.works
 
 
@@ -230,6 +245,11 @@ def test_a_recorded_file_of_several_kernels_is_left_out() -> None:
     """ladder_fp32 compares families; it is no file of one of them, and stops no study."""
     assert (data_folder("studies") / "h200" / "ladder_fp32.csv.gz").is_file()
     assert "ladder_fp32.csv.gz" not in {r.file for r in recorded_rows(load_study("llama2_7b").gpus)}
+
+
+def test_a_recorded_file_of_unstable_rows_is_left_out() -> None:
+    assert (data_folder("studies") / "h200" / "triton_raster.csv.gz").is_file()
+    assert "triton_raster.csv.gz" not in {r.file for r in recorded_rows(load_study("llama2_7b").gpus)}
 
 
 def test_recorded_rows_are_predicted_under_their_own_condition() -> None:

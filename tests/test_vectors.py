@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gemmsim import Gpu, gemm, load_gpu, predict
@@ -18,6 +19,9 @@ from gemmsim.families.triton_resources import resources
 from gemmsim.model import geometry
 from gemmsim.model.occupancy import blocks_per_sm
 from gemmsim.model.traffic import textbook_bytes
+from gemmsim.simulate.engine import Sms, run
+from gemmsim.simulate.raster import GROUPED, ROW, order, panel_loads
+from gemmsim.simulate.schedule import How, schedule
 
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case for case in json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
@@ -28,16 +32,15 @@ LATER = {
     "vllm30528_grid16": "split-K",
     "vllm30528_grid66": "split-K",
     "vllm30528_grid132": "split-K",
-    "triton_group_9x9": "block loads counted in raster order",
     "setmaxnreg": "registers moved between warp groups",
-    "grid_cluster_mult": "clusters",
 }
 #: architectures of the case smem_limits that have no file yet
 LATER_ARCHS = {"sm61", "sm75", "sm86", "sm89"}
 #: tested below by name rather than by its columns
 SINGLE = {
     "cutlass_count_130", "peak_h100_h200", "mfu_dense", "smem_triton1561_s4", "smem_triton1561_s3", "smem_limits",
-    "smem_gb10", "grid_y", "align_ld4096", "align_ld4097", "dram_formula", "clock_unit",
+    "smem_gb10", "grid_y", "align_ld4096", "align_ld4097", "dram_formula", "clock_unit", "triton_group_9x9",
+    "grid_cluster_mult",
 }  # fmt: skip
 #: tiles, waves and their efficiency
 GRIDS = [name for name in CASES if name not in SINGLE and name not in LATER]
@@ -80,6 +83,39 @@ def test_waves_of_a_prediction_on_some_of_the_sms(name: str, gpu: str) -> None:
     found = predict(given["M"], given["N"], 4096, gpu=gpu, config=tile, num_sms=given["active_sms"])
     assert found.blocks_per_sm[0] == 1
     assert found.waves[0] == expected["waves"]
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_blocks_placed_one_by_one_take_as_many_waves(name: str) -> None:
+    given, expected = of(name)
+    sms, resident = given.get("sms", given.get("active_sms")), given.get("blocks_per_sm", 1)
+    blocks = given.get("tiles") or expected["tiles"]
+    placed = run(np.zeros(blocks, int), np.full((1, resident), 100.0), Sms(sms, resident), skip=False)
+    makespan = placed.end_clk.max()
+    if "waves" in expected:
+        assert makespan == 100 * expected["waves"]
+    busy = placed.busy_clk.sum() / (sms * makespan)
+    eff = next((expected[key] for key in ("eff", "wave_eff", "sm_fill") if key in expected), busy)
+    assert busy == pytest.approx(eff, abs=5.1e-5)
+
+
+def test_block_loads_of_the_first_blocks_in_raster_order() -> None:
+    given, expected = of("triton_group_9x9")
+    for raster, group_m, loads in ((ROW, 1, "row_major_block_loads"), (GROUPED, 3, "grouped3_block_loads")):
+        rows, columns = order(raster, given["grid_m"], given["grid_n"], group_m)
+        panels = panel_loads(rows[: given["first"]], columns[: given["first"]])
+        assert 9 * panels == expected[loads]  # 9 blocks along K
+
+
+def test_a_grid_that_clusters_do_not_divide() -> None:
+    given, expected = of("grid_cluster_mult")
+    (across, down, _), (cluster_n, cluster_m, _) = given["grid"], given["cluster"]
+    tile = {"bm": 128, "bn": 128, "bk": 64}
+    p = predict(128 * down, 128 * across, 64, gpu="h100_sxm", config=tile)
+    assert not expected["legal"]
+    with pytest.raises(GemmsimError, match="cluster of 2 x 4 blocks: expected its sides to divide the grid of 33 x 4"):
+        schedule(p, how=How(cluster_m=cluster_m, cluster_n=cluster_n))
+    assert schedule(p, how=How(cluster_n=cluster_n)).simulated
 
 
 def test_bytes_and_flops() -> None:

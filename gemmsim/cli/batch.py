@@ -7,7 +7,7 @@ with file, row, line and column before anything is written.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,11 +100,21 @@ def result_names(terms: bool = True) -> list[str]:
 
 def predict_table(table: Table, options: Options) -> dict[str, Column]:
     """Every input column as it was, then the predictions. Raises GemmsimError for a malformed cell or column."""
+    return answered(table, options, result_names(options.terms), _columns)
+
+
+def answered(
+    table: Table, options: Options, names: Sequence[str], columns: Callable[[Prediction], Mapping[str, Any]]
+) -> dict[str, Column]:
+    """Every input column as it was, then columns of these names, which `columns` makes of a group's predictions.
+
+    Raises GemmsimError for a malformed cell or column, before `columns` is asked for any.
+    """
     sizes = dimensions_of(table)
     results = _Results(len(table))
-    for group in groups(table, options):
-        _put(results, group.where, _predicted(table, sizes, group, options))
-    names = result_names(options.terms)
+    for where, p in [(group.where, predicted(table, sizes, group, options)) for group in groups(table, options)]:
+        for name, values in columns(p).items():
+            results.put(name, where, values)
     answers: dict[str, Column] = {n: results.text[n] if n in results.text else results.numbers[n] for n in names}
     given = out_names(table.columns, names)
     return {given[name]: cells for name, cells in table.columns.items()} | answers
@@ -201,7 +211,8 @@ def _group(table: Table, sources: Mapping[str, str], where: Index | None, option
     return Group(where, first, family, form_at(table, first, options.shape, dtype), chip, l2, config)
 
 
-def _predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
+def predicted(table: Table, sizes: Mapping[str, IntArray], group: Group, options: Options) -> Prediction:
+    """Predictions of the rows of a group. Raises GemmsimError, with its place, for what cannot be predicted."""
     m, n, k = (x if group.where is None else x[group.where] for x in sizes.values())
     facts = table.facts(group.where, group.config) if options.facts else None
     with placed(table, group.first):
@@ -266,22 +277,21 @@ def _chip(name: str | None, dtype: str, places: Mapping[str, str]) -> Gpu:
     return chip
 
 
-def _put(results: _Results, where: Index | None, p: Prediction) -> None:
+def _columns(p: Prediction) -> dict[str, Any]:
+    """The columns of a prediction; all of them, asked for or not."""
     feasible = p.feasible
     blocks = [str(b) if ok else "" for b, ok in zip(p.blocks_per_sm.tolist(), feasible.tolist(), strict=True)]
     low, high = p.interval_s
-    columns: dict[str, Any] = {
+    return {
         "time_lo_s": low, "time_hi_s": high,
         "feasible": feasible, "reason": p.reasons, "time_s": p.time_s, "tflops": p.tflops, "bound_by": p.bound_by,
         "blocks_per_sm": blocks, "limited_by": p.limited_by_names, **{name: getattr(p, name) for name in _NUMBERS},
-        "calibration": [p.calibration.name] * len(p), "extrapolated": _flags(p.extrapolated, feasible),
+        "calibration": [p.calibration.name] * len(p), "extrapolated": flags(p.extrapolated, feasible),
         **{f"demand_{t}_s": v for t, v in p.demand.items()}, **{f"saved_{t}_s": v for t, v in p.saved.items()},
     }  # fmt: skip
-    for name, values in columns.items():
-        results.put(name, where, values)
 
 
-def _flags(values: npt.NDArray[np.bool_], feasible: npt.NDArray[np.bool_]) -> list[str]:
+def flags(values: npt.NDArray[np.bool_], feasible: npt.NDArray[np.bool_]) -> list[str]:
     """1 or 0; empty for rows that cannot launch."""
     texts = np.where(feasible, np.where(values, "1", "0"), "")
     return [str(text) for text in texts.tolist()]

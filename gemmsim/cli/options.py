@@ -74,18 +74,23 @@ def problem_argument(command: _F) -> _F:
 
 
 def model_options(command: _F) -> _F:
-    """Options of every prediction: gpu, dtype, family, l2, without, calibration, num_sms."""
+    """Options of every prediction: those of where it runs, and without."""
+    free = click.option("--without", metavar="X", multiple=True, help="Let this effect cost nothing; repeatable.")
+    return place_options(free(command))
+
+
+def place_options(command: _F) -> _F:
+    """Which kernel runs where, by which coefficients: gpu, dtype, family, l2, calibration, num_sms."""
     for option in reversed(
         (
             click.option("--gpu", metavar="G", help="Name (h200_sxm), device string, or file (./mychip.yaml)."),
             click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]"),
             click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's "
-                "first; in rank all of them]"),
+                "first; in rank all of them, in split the first that shares tiles out along K]"),
             click.option(
                 "--l2", metavar="C", help=f"What the L2 holds at the start: {', '.join(L2_CONDITIONS)}.  "
                 f"[default: {DEFAULT_L2}]",
             ),
-            click.option("--without", metavar="X", multiple=True, help="Let this effect cost nothing; repeatable."),
             click.option(
                 "--calibration", metavar="FILE|none", default="auto",
                 help="Fitted coefficients.  [default: those shipped for the GPU and family, if any]",
@@ -104,13 +109,13 @@ def required_gpu(gpu: str | None) -> str:
     return gpu
 
 
-def rows_options(command: _F) -> _F:
+def rows_options(command: _F, *, required: bool = True) -> _F:
     """Measured rows and what they do not say themselves: rows, gpu, family, dtype, l2."""
     unsaid = {"gpu": ("G", "GPU"), "family": ("F", "family"), "dtype": ("T", "dtype"), "l2": ("C", "L2 condition")}
     for name, (metavar, what) in reversed(unsaid.items()):
         command = click.option(f"--{name}", metavar=metavar, help=f"The {what}, where the rows do not say.")(command)
     return click.option(
-        "--rows", metavar="FILE", multiple=True, required=True, help="CSV of measured rows; repeatable."
+        "--rows", metavar="FILE", multiple=True, required=required, help="CSV of measured rows; repeatable."
     )(command)
 
 
@@ -319,6 +324,12 @@ def configuration_given(tile: str | None, parameters: Sequence[str]) -> dict[str
 
 def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
     """Every parameter of the family: from --tile, from -p, or its default. Raises GemmsimError for a wrong one."""
+    defaults = {p.name: p.default for p in families.family(family).PARAMETERS}
+    return defaults | parameters_given(family, tile, parameters)
+
+
+def parameters_given(family: str, tile: str | None, parameters: Sequence[str]) -> dict[str, int]:
+    """The parameters that --tile and -p say. Raises GemmsimError for a wrong one."""
     parameters_of = {p.name: p for p in families.family(family).PARAMETERS}
     known = {name: p.default for name, p in parameters_of.items()}
     given: dict[str, int] = {} if tile is None else _tile(family, tile, list(known))
@@ -333,7 +344,7 @@ def configuration(family: str, tile: str | None, parameters: Sequence[str]) -> d
         if name in given:
             raise GemmsimError(f"-p {text}: {name} is given twice, expected it once in --tile and -p together")
         given[name] = _value(f"-p {name}", value.strip(), families.least(parameters_of[name]))
-    return known | given
+    return given
 
 
 def _value(where: str, text: str, low: int = 1) -> int:

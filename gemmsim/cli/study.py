@@ -19,7 +19,7 @@ from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
     from gemmsim.report.numbers import Table
-    from gemmsim.study import Outcome, SearchStudy, Study
+    from gemmsim.study import Outcome, RasterStudy, SearchStudy, Study
 
 REPORTS = "gemmsim-reports"
 PAGE = "report.html"
@@ -41,18 +41,21 @@ def command() -> None:
 def run(study: str, out: str | None, dry_run: bool, format: str, gpus: str | None) -> None:
     """Predict every configuration of every GEMM on every GPU; compare with recorded rows; write a page. Needs no GPU.
 
-    NAME is a study that ships with gemmsim (llama2_7b; search_efficiency: recorded searches); FILE one of your own.
+    NAME is a study that ships with gemmsim: llama2_7b, or search_efficiency and l2_raster, which are of recorded rows;
+    FILE one of your own.
     """
-    from gemmsim.study import SearchStudy, open_study, with_gpus
+    from gemmsim.study import Study, open_study, with_gpus
 
     asked = open_study(study)
-    if isinstance(asked, SearchStudy):
+    if not isinstance(asked, Study):
+        what, answer = _recorded(asked)
         if gpus is not None:
-            raise GemmsimError(f"--gpus {gpus}: study {asked.name} is of recorded searches, expected none")
+            raise GemmsimError(f"--gpus {gpus}: study {asked.name} is of recorded {what}, expected none")
         if dry_run:
-            _show(_searches(asked).tables["searches"])
+            _show(next(iter(answer().tables.values())))
             return
-        _answer(_searches(asked), asked, format, _folder(out, asked.name))
+        folder = _folder(out, asked.name)
+        _answer(answer(), asked, format, folder)
         return
     if gpus is not None:
         asked = with_gpus(asked, [name.strip() for name in gpus.split(",")])
@@ -72,7 +75,7 @@ class _Answer:
     page: Callable[[], str]
 
 
-def _answer(answer: _Answer, study: Study | SearchStudy, format: str, folder: Path) -> None:
+def _answer(answer: _Answer, study: Study | SearchStudy | RasterStudy, format: str, folder: Path) -> None:
     _print(answer.tables, study, format)
     _write(answer, folder)
 
@@ -89,6 +92,15 @@ def _folder(out: str | None, name: str) -> Path:
             f"--out {out}: expected a folder in an existing one, found none called {str(folder.parent)!r}"
         )
     return folder
+
+
+def _recorded(study: SearchStudy | RasterStudy) -> tuple[str, Callable[[], _Answer]]:
+    """What a study of recorded rows is of, and how it is answered."""
+    from gemmsim.study import SearchStudy
+
+    if isinstance(study, SearchStudy):
+        return "searches", lambda: _searches(study)
+    return "launches", lambda: _orders(study)
 
 
 def _picks(study: Study) -> _Answer:
@@ -125,6 +137,24 @@ def _searches(study: SearchStudy) -> _Answer:
     return _Answer({"searches": summary}, {"searches": summary, "curves": search_numbers.points(study.curves)}, page)
 
 
+def _orders(study: RasterStudy) -> _Answer:
+    """What was counted and timed of raster orders, and what both models say."""
+    from gemmsim.report import raster_numbers
+    from gemmsim.study.orders import sweeps
+
+    with progress(len(study.rows), "Simulating") as update:
+        found = sweeps(study, update)
+
+    def page() -> str:
+        from gemmsim.report.raster_page import raster_page
+
+        return raster_page(study, found)
+
+    gains, errors = raster_numbers.gains(found), raster_numbers.errors(found)
+    launches = raster_numbers.launches(found)
+    return _Answer({"gains": gains, "errors": errors}, {"gains": gains, "errors": errors, "launches": launches}, page)
+
+
 def _tables(outcome: Outcome) -> dict[str, Table]:
     """The tables to print, by the name they have in JSON."""
     from gemmsim.report import numbers
@@ -154,7 +184,7 @@ def _plan(study: Study, format: str) -> None:
     click.echo(f"\nGPUs: {', '.join(names)}. {kernels}. {per_gpu * len(names)} searches, measure: {study.measure}.")
 
 
-def _print(tables: Mapping[str, Table], study: Study | SearchStudy, format: str, **more: Any) -> None:
+def _print(tables: Mapping[str, Table], study: Study | SearchStudy | RasterStudy, format: str, **more: Any) -> None:
     from gemmsim.study import Study
 
     if format == "json":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -36,7 +37,17 @@ COLUMNS = (
 
 
 @click.command(cls=Command)
-@rows_options
+@partial(rows_options, required=False)
+@click.option(
+    "--counters",
+    metavar="FILE",
+    multiple=True,
+    help="CSV that `gemmsim counters` wrote: traffic of the "
+    "simulator and of the closed form against what was counted; repeatable.",
+)
+@click.option(
+    "--each", metavar="FILE", help="With --counters: a CSV of what was counted and predicted, a launch a row."
+)
 @click.option("--calibration", metavar="FILE|none", default="auto", help="Fitted coefficients.  [default: shipped]")
 @click.option("--no-facts", is_flag=True, help="Tile parameters alone: ignore the rows' compiler facts.")
 @click.option("--plain", is_flag=True, help="Only rows without spills whose N and K are multiples of 16.")
@@ -57,6 +68,8 @@ COLUMNS = (
 @output_options()
 def command(
     rows: Sequence[str],
+    counters: Sequence[str],
+    each: str | None,
     gpu: str | None,
     family: str | None,
     dtype: str | None,
@@ -77,7 +90,24 @@ def command(
     Regret: how much slower the model's first pick (the best of its first 5, 10) is than the best measured
     configuration of the same problem, mean over problems. Shipped rows are those the shipped calibration was fitted
     on: `--split config,shape` scores configurations and problems that were not fitted on.
+
+    With --counters: errors of DRAM bytes read and written, of bytes between L2 and SMs and of the hit rate, of the
+    simulator (gemmsim.simulate) and the closed form (gemmsim.model.traffic) side by side. docs/traffic.md says more.
     """
+    if counters:
+        given = {"--rows": rows, "--split": split, "--sample": sample, "--fit-with": fit_with, "--without": without,
+                 "--plain": plain, "--l2": l2}  # fmt: skip
+        _refuse_beside_counters(given)
+        from gemmsim.cli.batch import Options
+        from gemmsim.cli.counted import validate
+
+        options = Options(gpu, family, dtype, calibration=calibration, facts=not no_facts)
+        validate(counters, options, each, format, out)
+        return
+    if not rows:
+        raise GemmsimError("--rows and --counters are missing: expected a file of measured rows, or of counters")
+    if each is not None:
+        raise GemmsimError(f"--each {each} is given without --counters: expected it with a file of counters")
     by, free = _split(split), frozenset(known_effects(without))
     if by and sample:
         raise GemmsimError(f"--sample {sample} is given with --split {split}: expected one of them")
@@ -99,6 +129,12 @@ def command(
     emit(table, COLUMNS, format, out)
     if format == "table" and not out:
         click.echo(_footnote(measured, no_facts))
+
+
+def _refuse_beside_counters(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value:
+            raise GemmsimError(f"{option} is given with --counters: expected one of them, counters are not fitted on")
 
 
 def _plain(measured: Any) -> Any:

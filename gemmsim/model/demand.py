@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from gemmsim.families.traits import Traits
 from gemmsim.hardware import Gpu
 from gemmsim.problem import FloatArray
 
+_Record = TypeVar("_Record")
 #: terms of a prediction: each has demand_X_s (its time alone) and saved_X_s (what would be gained with X free)
 TERMS = (
     "math",
@@ -92,10 +94,14 @@ class Demand:
     useful_area: FloatArray  # share of the tiles that lies inside M x N
     useful_depth: FloatArray  # share of the k-steps that lies inside K
     # traffic, bytes of the whole launch
-    l2_read_bytes: FloatArray
+    l2_asked_bytes: FloatArray  # of A and B, all blocks
+    l2_once_bytes: FloatArray  # each line once for blocks that walk together
     dram_read_bytes: FloatArray
     dram_write_bytes: FloatArray
     writeback_bytes: FloatArray
+    second_asked_bytes: FloatArray  # that a second kernel reads
+    second_read_bytes: FloatArray  # DRAM bytes of a second kernel that sums slices
+    second_write_bytes: FloatArray
     l2_weighted_bytes: FloatArray  # reads weighted by what short rows and narrow copies cost, and stores
     workspace_bytes: FloatArray  # partial results that blocks leave for others
     # stations, clocks a block and k-step
@@ -127,3 +133,15 @@ class Demand:
     launch_s: float
     second_s: FloatArray  # a second kernel that sums slices
     clock_hz: float
+    l2_read_bytes: FloatArray = field(default_factory=lambda: np.zeros(1))  # of A and B, requests merged
+
+
+def rows_of(record: _Record, at: npt.NDArray[np.intp], rows: int) -> _Record:
+    """The rows at these positions of a dataclass of arrays, of `rows`; what has one value for all of them stays."""
+    changed: dict[str, object] = {}
+    for name, value in vars(record).items():
+        if isinstance(value, np.ndarray) and len(value) == rows:
+            changed[name] = value.take(at)
+        elif isinstance(value, Traits | Units):
+            changed[name] = rows_of(value, at, rows)
+    return replace(record, **changed)  # type: ignore[type-var]

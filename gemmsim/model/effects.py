@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim.families.traits import WGMMA
-from gemmsim.model import compute, geometry, latency, shared_memory, split, traffic
-from gemmsim.model.demand import Case, Demand
+from gemmsim.model import compute, drift, geometry, latency, shared_memory, solver, split, traffic
+from gemmsim.model.demand import Case, Demand, rows_of
 from gemmsim.model.rates import dram_rate, l2_rate
 from gemmsim.problem import FloatArray
 
@@ -14,16 +19,81 @@ from gemmsim.problem import FloatArray
 HOT_LINES, LINE_BYTES = 64, 128
 #: dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
 DIRTY_SHARE_OF_L2 = 0.5
+#: of a side of the L2, what the blocks that start together fill, and of an SM's busiest unit, what its residents want,
+#: before it can matter that they drift apart
+NEARLY = 0.8
+#: rows of tiles, columns of tiles, k-steps
+_Tiles = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def fill(x: Case) -> Demand:
     """The Demand of a case."""
-    tiles_m, tiles_n = geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn)
-    tiles, k_steps = tiles_m * tiles_n * x.batch, geometry.tiles(x.k, x.bk)
-    dram = traffic.dram_traffic(_grid(x, tiles_m, tiles_n))
-    read, write, writeback = _condition(x, dram)
+    tiles = _tiles(x)
+    dram = traffic.dram_traffic(_grid(x, tiles))
+    d = _demand(x, tiles, _bytes(x, tiles, dram))
+    crowding = solver.crowding(x, d)
+    parted = (x.traits.depth > 1) | (crowding > NEARLY)
+    together = (x.blocks_per_sm > 1) & (d.tiles > x.gpu.sm_count) & (dram.gang_bytes > NEARLY * _side_bytes(x))
+    parted = parted & together
+    if x.traits.stream_k.any():
+        parted = parted | (x.traits.stream_k & (d.units.parts > 0))
+    apart = np.flatnonzero(parted)
+    d = _out_of_step(x, d, dram, apart) if len(apart) else d
+    left = traffic.left_unmerged(crowding)
+    d.l2_read_bytes = left * d.l2_asked_bytes + (1 - left) * d.l2_once_bytes
+    return d
+
+
+def _out_of_step(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
+    """The same with the traffic of these rows as it is once residents have drifted apart, or begin at their own k."""
+    rows = len(x.m)
+    few, theirs = rows_of(x, apart, rows), rows_of(d, apart, rows)
+    tiles = _tiles(few)
+    share, catching_up = solver.contention(few, theirs)
+    aged = drift.by_age(share, few.blocks_per_sm, few.traits, x.gpu.arch.sub_partitions, catching_up)
+    together, lag = drift.groups(share, few.blocks_per_sm, aged, few.traits.depth)
+    grid = _grid(few, tiles)
+    after = traffic.drifted(grid, rows_of(dram, apart, rows), together, lag)
+    if few.traits.stream_k.any():
+        parts = np.where(few.traits.stream_k, theirs.units.parts, 0)
+        after = traffic.streamed(grid, after, theirs.units.whole, parts, few.bm * few.bn * few.traits.partial_bytes)
+    found = _bytes(few, tiles, after)
+    changed: dict[str, Any] = {name: np.array(np.broadcast_to(getattr(d, name), rows)) for name in found}
+    for name, column in found.items():
+        changed[name][apart] = column
+    return replace(d, **changed)
+
+
+def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str, FloatArray]:
+    """What of the Demand follows from the traffic: bytes, and clocks that blocks wait for them."""
+    tiles_m, tiles_n, k_steps = tiles_and_steps
+    tiles = tiles_m * tiles_n * x.batch
+    stored = split.stored_bytes(x, tiles, k_steps)
+    read, write, writeback = _condition(x, dram, stored)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
-    l2_bytes, l2_cost = _l2(x, dram, tiles_m, tiles_n)
+    asked, once, l2_cost = _l2(x, dram, tiles_m, tiles_n)
+    blocks = split.units(x, tiles, k_steps).blocks
+    return {
+        "l2_asked_bytes": asked,
+        "l2_once_bytes": once,
+        "dram_read_bytes": read,
+        "dram_write_bytes": write,
+        "writeback_bytes": writeback,
+        "l2_weighted_bytes": l2_cost + _result_bytes(x, tiles_m),
+        "latency_clk": latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
+        "arrival_clk": latency.arrival_clk(x, l2_cost / (tiles * k_steps), blocks),
+    }
+
+
+def _tiles(x: Case) -> _Tiles:
+    """Rows and columns of tiles, and k-steps."""
+    return geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn), geometry.tiles(x.k, x.bk)
+
+
+def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -> Demand:
+    """The Demand of a case with what follows from its traffic."""
+    tiles_m, tiles_n, k_steps = tiles_and_steps
+    tiles = tiles_m * tiles_n * x.batch
     math, waits = compute.math_clk(x)
     units = split.units(x, tiles, k_steps)
     shared = split.cost(x, units, k_steps)
@@ -37,12 +107,10 @@ def fill(x: Case) -> Demand:
         k_steps=k_steps,
         useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn),
         useful_depth=x.k / (k_steps * x.bk),
-        l2_read_bytes=l2_bytes,
-        dram_read_bytes=read,
-        dram_write_bytes=write,
-        writeback_bytes=writeback,
-        l2_weighted_bytes=l2_cost + _result_bytes(x, tiles_m),
         workspace_bytes=shared.workspace_bytes,
+        second_asked_bytes=shared.second_asked_bytes,
+        second_read_bytes=shared.second_read_bytes,
+        second_write_bytes=shared.second_write_bytes,
         math_clk=math,
         math_waits=waits,
         shared_clk=shared_memory.shared_clk(x),
@@ -52,8 +120,6 @@ def fill(x: Case) -> Demand:
         spill_lone_clk=spill_lone,
         wgmma=x.traits.path == WGMMA,
         math_slots=compute.math_slots(x),
-        latency_clk=latency.latency_clk(x, cold * dram.cold_a, cold * dram.cold_b),
-        arrival_clk=latency.arrival_clk(x, l2_cost / (tiles * k_steps), units.blocks),
         fetch_clk=compute.fetch_clk(x),
         cold_code_clk=compute.cold_code_clk(x),
         exposed_clk=latency.exposed_clk(x),
@@ -68,17 +134,24 @@ def fill(x: Case) -> Demand:
         launch_s=latency.launch_s(x.gpu),
         second_s=shared.second_s,
         clock_hz=x.gpu.clock_hz,
+        **found,
     )
 
 
-def _grid(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> traffic.Grid:
-    slots, group = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m)
-    side = x.gpu.l2_bytes / x.gpu.l2_partitions
+def _side_bytes(x: Case) -> float:
+    return x.gpu.l2_bytes / x.gpu.l2_partitions
+
+
+def _grid(x: Case, tiles_and_steps: _Tiles) -> traffic.Grid:
+    tiles_m, tiles_n, k_steps = tiles_and_steps
+    stored = split.stored_bytes(x, tiles_m * tiles_n * x.batch, k_steps)
+    slots, group, side = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m), _side_bytes(x)
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
     slices = split.slices(x)
     return traffic.Grid(
-        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, *sizes, side, x.gpu.l2_partitions
-    )
+        x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, stored, x.gpu.sm_count, *sizes, side,
+        x.gpu.l2_partitions,
+    )  # fmt: skip
 
 
 def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:
@@ -87,7 +160,7 @@ def _result_bytes(x: Case, tiles_m: FloatArray) -> FloatArray:
     return np.asarray(x.batch * (result + x.bias * tiles_m * x.n * x.c_bytes))
 
 
-def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _condition(x: Case, dram: traffic.Traffic, stored: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """DRAM bytes read, written, and written back for somebody else, under the L2 condition asked for.
 
     cold_dirty: a line that the launch needs room for pushes out one of the flush's dirty lines, until those are gone;
@@ -95,7 +168,6 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     """
     write, nothing = dram.write_bytes, np.zeros(1)
     result = x.batch * x.m * x.n * x.c_bytes
-    stored = result * split.slices(x)
     extra = result * x.result_reads + x.bias * x.n * x.c_bytes
     read = dram.read_bytes + extra
     if x.l2 == "cold_dirty":
@@ -107,11 +179,14 @@ def _condition(x: Case, dram: traffic.Traffic) -> tuple[FloatArray, FloatArray, 
     return read, write, nothing
 
 
-def _l2(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """L2->SM bytes of A and B after merging, and the same weighted by what they cost.
+def _l2(
+    x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bytes of A and B that all blocks ask L2 for; with each line once for those that walk together; what they cost.
 
-    Neighbouring blocks share the operand that does not change from one block id to the next: A along a row, B down a
-    group. Short rows and narrow copies leave parts of sectors and requests unused.
+    The cost has its own shares of what is left after merging, fitted to times: neighbouring blocks share the operand
+    that does not change from one block id to the next, A along a row, B down a group. Short rows and narrow copies
+    leave parts of sectors and requests unused.
     """
     c, t = x.c, x.traits
     grouped = np.minimum(x.group_m, tiles_m) > 1
@@ -120,14 +195,15 @@ def _l2(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
     share_b = traffic.merged_share(np.where(grouped, near, far), dram.wave_rows)
     rows = np.where(t.repeats_rows, tiles_m * x.bm, x.m)  # rows past M are read again, or skipped
     columns = np.where(t.repeats_rows, tiles_n * x.bn, x.n)
-    bytes_a = share_a * rows * tiles_n * x.k * x.a_bytes * x.batch
-    bytes_b = share_b * columns * tiles_m * x.k * x.b_bytes * x.batch
+    bytes_a = rows * tiles_n * x.k * x.a_bytes * x.batch
+    bytes_b = columns * tiles_m * x.k * x.b_bytes * x.batch
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
     cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
     cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
-    return bytes_a + bytes_b, bytes_a * cost_a + bytes_b * cost_b
+    cost = share_a * bytes_a * cost_a + share_b * bytes_b * cost_b
+    return bytes_a + bytes_b, bytes_a / dram.wave_columns + bytes_b / dram.wave_rows, cost
 
 
 def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatArray:

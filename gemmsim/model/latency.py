@@ -30,13 +30,18 @@ def latency_clk(x: Case, cold_a: FloatArray, cold_b: FloatArray) -> FloatArray:
     21.2 instead of 9.4 % (`validate --without latency`).
     """
     t, c, near = x.traits, x.c, l2_latency_clk(x.gpu)
-    further = c["dram_latency"] * max(dram_latency_clk(x.gpu) - near, 0)
+    further = dram_further_clk(x)
     rounds = c["load_latency"] * near * (t.rounds_a + t.rounds_b) + further * (
         t.rounds_a * cold_a + t.rounds_b * cold_b
     )
     each = np.where(t.asynchronous, np.where(t.path == WGMMA, 0, c["async_load_clk"]), c["load_batch_clk"])
     own = c["chain_clk"] * t.chain_instructions + c["barrier_clk"] * t.barrier_warps + t.step_clk
     return np.asarray(rounds + each * t.loads + own + c["scalar_clk"] * t.scalar_loads)
+
+
+def dram_further_clk(x: Case) -> float:
+    """Clocks that a round of loads waits longer for DRAM than for L2."""
+    return x.c["dram_latency"] * max(dram_latency_clk(x.gpu) - l2_latency_clk(x.gpu), 0)
 
 
 def exposed_clk(x: Case) -> FloatArray:

@@ -305,8 +305,9 @@ class _Chunk:
         d, x = self.demand, self.case
         out["time_s"][part] = self._time(free)
         out["waves"][part] = geometry.waves(d.units.blocks, x.gpu.sm_count, x.blocks_per_sm)
-        for name in ("dram_read_bytes", "dram_write_bytes", "l2_read_bytes"):
-            out[name][part] = getattr(d, name)
+        out["l2_read_bytes"][part] = d.l2_read_bytes
+        out["dram_read_bytes"][part] = d.dram_read_bytes + d.second_read_bytes
+        out["dram_write_bytes"][part] = d.dram_write_bytes + d.second_write_bytes
 
     def explain(
         self,

@@ -17,12 +17,14 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmsim.model import split
 from gemmsim.model.demand import Case, Demand
+from gemmsim.model.latency import dram_further_clk
 from gemmsim.model.pnorm import soft_max
 from gemmsim.model.power import slowdown
 from gemmsim.problem import FloatArray
@@ -34,16 +36,34 @@ FETCH_NOISE = 0.2
 ZERO = np.zeros(1)
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Equal blocks of a launch, clocks of each: what it asks of its SM, and what it takes if it is alone there.
+
+    walk: its way through code that must be fetched, which it takes at least; 0 where there is none.
+    """
+
+    count: FloatArray
+    work_clk: FloatArray
+    alone_clk: FloatArray  # less than work_clk counts as work_clk
+    walk_clk: FloatArray
+
+
 def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     """Seconds of the launch, with every term in `free` costing nothing."""
+    tiles, shares = blocks(x, d, free)
+    clk = _waves(x, d, tiles, free)
+    return total_s(x, d, clk if shares is None else clk + _waves(x, d, shares, free), free)
+
+
+def blocks(x: Case, d: Demand, free: Set[str] = NOTHING) -> tuple[Blocks, Blocks | None]:
+    """The blocks that compute whole tiles, and those that compute shares of tiles if there are any."""
     parts = x.traits.parts
     busy, lone = (clk / parts for clk in _step(x, d, free))
     start, epilogue = (clk / parts for clk in _blocks(d, free))
     chain = _chain(x, d, lone, free)
-    step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
-    if d.exposed_clk.any():
-        step = step + _of("latency", d.exposed_clk, free)
-    area, depth = (d.useful_area, d.useful_depth) if "edge" in free else (1.0, 1.0)
+    step = _lone_step(x, d, chain, lone, free)
+    depth = d.useful_depth if "edge" in free else 1.0
     spill, spill_lone = _of("spill", d.spill_clk, free), _of("spill", d.spill_lone_clk, free)
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
     lone_ends = fill + d.lone_factor * (start + epilogue)
@@ -53,14 +73,19 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
     fetched = bool(d.fetch_clk.any())
     walk = _of("issue", d.fetch_clk, free) * depth
     walked = d.k_steps * walk + lone_ends if fetched else ZERO
-    clk = _waves(x, d, d.units.whole, (work, alone, walked), free)
-    if d.units.parts.any():
-        ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
-        fixup = _of("split", d.fixup_clk, free)
-        lone_share = begun * lone_ends + spill_lone + fixup
-        walked = d.units.part_steps * walk + begun * lone_ends + fixup if fetched else ZERO
-        shares = steps * busy + begun * ends + spill, steps * step + lone_share, walked
-        clk = clk + _waves(x, d, d.units.parts, shares, free)
+    tiles = Blocks(d.units.whole, work, alone, walked)
+    if not d.units.parts.any():
+        return tiles, None
+    ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
+    fixup = _of("split", d.fixup_clk, free)
+    lone_share = begun * lone_ends + spill_lone + fixup
+    walked = d.units.part_steps * walk + begun * lone_ends + fixup if fetched else ZERO
+    return tiles, Blocks(d.units.parts, steps * busy + begun * ends + spill, steps * step + lone_share, walked)
+
+
+def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> FloatArray:
+    """Seconds of the launch whose busiest SM is at its blocks for `clk` clocks: memory, power, launch on top."""
+    area = d.useful_area if "edge" in free else 1.0
     if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
     if x.c["straggler"] > 0 and "waves" not in free:
@@ -73,6 +98,31 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
         total = total * slowdown(x, total)
     total = total + _of("split", d.second_s, free) if d.second_s.any() else total
     return total if "launch" in free else np.asarray(total + d.launch_s)
+
+
+def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
+    """How residents of an SM meet in their k-steps, for gemmsim.model.drift.
+
+    Share of the SM's time that a block keeps its busiest unit at work if no other asks for that unit: a k-step then
+    takes as long as it takes a lone block, or L2 the k-steps of all that are resident. And share of a k-step, with all
+    of them there, that a block waits longer for DRAM than another for L2; 0 if more than one is in flight.
+    """
+    busy, lone = _step(x, d, NOTHING)
+    step = _lone_step(x, d, _chain(x, d, lone, NOTHING), lone, NOTHING)
+    at_once = np.minimum(x.gpu.sm_count * x.blocks_per_sm, d.tiles)
+    l2 = d.l2_weighted_bytes / d.l2_bytes_per_s * x.gpu.clock_hz * at_once / (d.tiles * d.k_steps)
+    alone = np.maximum(np.maximum(step, l2), busy)
+    further = np.where(x.traits.depth > 1, 0, dram_further_clk(x))
+    return np.asarray(busy / alone), np.asarray(further / np.maximum(alone, x.blocks_per_sm * busy))
+
+
+def crowding(x: Case, d: Demand) -> FloatArray:
+    """What the residents of an SM want of its busiest unit, 1: all of it; the sharp and cheap form of `contention`."""
+    busy = np.maximum(np.maximum(d.math_clk, d.shared_clk), np.maximum(d.issue_clk, d.integer_clk))
+    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.gpu.sm_count))
+    lone = np.maximum(d.latency_clk + np.where(_overlaps(x, d), 0, busy), x.traits.depth * busy) / x.traits.depth
+    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.gpu.sm_count) / (d.tiles * d.k_steps) * resident
+    return np.asarray(resident * busy / np.maximum(lone, l2))
 
 
 def _l2_bytes(d: Demand, free: Set[str]) -> FloatArray:
@@ -126,6 +176,12 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
     return np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
 
 
+def _lone_step(x: Case, d: Demand, chain: FloatArray, lone: FloatArray, free: Set[str]) -> FloatArray:
+    """Clocks a k-step of a block that is alone on its SM."""
+    step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
+    return step + _of("latency", d.exposed_clk, free) if d.exposed_clk.any() else step
+
+
 def _overlaps(x: Case, d: Demand) -> npt.NDArray[np.bool_]:
     """Whether math runs while the next tile arrives: by itself, or because its loads were issued a k-step before."""
     return np.asarray((d.wgmma & x.traits.asynchronous) | x.traits.prefetched)
@@ -140,36 +196,34 @@ def _blocks(d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
     return _of("fill", d.start_issue_clk, free), _of("epilogue", d.epilogue_clk, free)
 
 
-def _waves(
-    x: Case, d: Demand, tiles: FloatArray, block: tuple[FloatArray, FloatArray, FloatArray], free: Set[str]
-) -> FloatArray:
-    """Clocks of the busiest SM for so many equal blocks: whole waves at full residency, the rest at its own.
+def resident_clk(x: Case, d: Demand, block: Blocks, resident: FloatArray | float) -> FloatArray:
+    """Clocks from start to end of `resident` equal blocks that share an SM, by the closed queue.
 
     A block takes no less than its walk through code that must be fetched; others issue meanwhile, nearly in turn.
     """
-    work, alone, walk = block
-    tiles = tiles * d.useful_area if "edge" in free else tiles
+    count, noise, work = resident * x.traits.parts, x.c["queue_noise"], block.work_clk
+    served = queue(count, work, np.maximum(block.alone_clk, work), noise)
+    if not d.fetch_clk.any():
+        return served
+    return np.maximum(served, queue(count, work, np.maximum(block.walk_clk, work), FETCH_NOISE * noise))
 
-    def wave(blocks: FloatArray) -> FloatArray:
-        count, noise = blocks * x.traits.parts, x.c["queue_noise"]
-        served = queue(count, work, np.maximum(alone, work), noise)
-        if not d.fetch_clk.any():
-            return served
-        return np.maximum(served, queue(count, work, np.maximum(walk, work), FETCH_NOISE * noise))
 
+def _waves(x: Case, d: Demand, block: Blocks, free: Set[str]) -> FloatArray:
+    """Clocks of the busiest SM for equal blocks: whole waves at full residency, the rest at its own."""
+    tiles = block.count * d.useful_area if "edge" in free else block.count
+    whole = resident_clk(x, d, block, x.blocks_per_sm)
     if "waves" in free:  # every SM equally busy to the end
-        return np.asarray(tiles / (x.gpu.sm_count * x.blocks_per_sm) * wave(x.blocks_per_sm))
+        return np.asarray(tiles / (x.gpu.sm_count * x.blocks_per_sm) * whole)
     busiest = np.ceil(tiles / x.gpu.sm_count)
     full = np.floor(busiest / x.blocks_per_sm)
     rest = busiest - full * x.blocks_per_sm
-    whole = wave(x.blocks_per_sm)
-    last = np.where(rest > 0, wave(np.maximum(rest, 1)), 0)
+    last = np.where(rest > 0, resident_clk(x, d, block, np.maximum(rest, 1)), 0)
     if x.c["in_step"] > 0:
-        last = last + _together(x, full, rest) * (whole - last)
+        last = last + together(x, full, rest) * (whole - last)
     return np.asarray(full * whole + last)
 
 
-def _together(x: Case, full: FloatArray, rest: FloatArray) -> FloatArray:
+def together(x: Case, full: FloatArray, rest: FloatArray) -> FloatArray:
     """How often the last wave fills both slots of an SM, though it would leave one empty if spread evenly.
 
     Two resident blocks end together, the less the more waves have been: the SM that is done takes the next two.

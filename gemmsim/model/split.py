@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsim.model import traffic
 from gemmsim.model.demand import Case, Demand, Units
 from gemmsim.model.latency import PORT_BYTES_PER_CLK, l2_latency_clk, launch_s
 from gemmsim.model.rates import dram_rate, l2_rate
@@ -40,6 +41,9 @@ class Cost:
     workspace_bytes: FloatArray  # written once, read once
     second_s: FloatArray  # the kernel that sums slices: its launch and its reads
     fixup_clk: FloatArray  # of a stream-K block: partial results written, read, waited for
+    second_asked_bytes: FloatArray  # that the second kernel reads, in all
+    second_read_bytes: FloatArray  # and what of it DRAM brings, and takes
+    second_write_bytes: FloatArray
 
 
 def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
@@ -75,23 +79,49 @@ def slices(x: Case) -> FloatArray:
     return np.where(t.split_tail, 1.0, t.split_k) if shared(x) else np.ones(1)
 
 
+def stored_bytes(x: Case, tiles: FloatArray, k_steps: FloatArray) -> FloatArray:
+    """Bytes that the launch stores, without a second kernel: C of what is not summed by one, and partial results."""
+    c = x.batch * x.m * x.n * x.c_bytes
+    if not shared(x):
+        return c
+    u, tile_bytes = units(x, tiles, k_steps), x.bm * x.bn * x.traits.partial_bytes
+    partial = np.where(x.traits.stream_k, u.parts, u.summed * x.traits.split_k) * tile_bytes
+    return np.asarray(c * (1 - u.summed / tiles) + partial)
+
+
 def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
     """Bytes of partial results, and the time of what handles them (module's formula)."""
     if not shared(x):
-        return Cost(ZERO, ZERO, ZERO)
+        return Cost(ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
     t = x.traits
     tile_bytes = x.bm * x.bn * t.partial_bytes
     ragged = t.stream_k & (u.parts > 0)
     workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
     peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
-    passing = tile_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
-    fixup = np.where(ragged, (x.c["handover"] + x.c["fixup"] * peers) * passing, 0)
-    return Cost(workspace, np.where(u.summed > 0, _second_s(x, workspace), 0), fixup)
+    fixup = np.where(ragged, fixup_clk(x, 1.0, peers), 0)
+    summed = x.batch * x.m * x.n * u.summed / np.maximum(u.summed + u.whole, 1)
+    asked, result = summed * t.split_k * t.partial_bytes, summed * x.c_bytes
+    read = asked * _missed(x, workspace)
+    return Cost(
+        workspace, np.where(u.summed > 0, _second_s(x, workspace), 0), fixup, asked, read,
+        result - traffic.kept_of_stream(result, result + read, x.gpu.l2_bytes / x.gpu.l2_partitions),
+    )  # fmt: skip
+
+
+def _missed(x: Case, workspace: FloatArray) -> FloatArray:
+    """Share of the workspace that the second kernel does not find in L2."""
+    return 1 - np.minimum(1, x.gpu.l2_bytes / x.gpu.l2_partitions / np.maximum(workspace, 1))
+
+
+def fixup_clk(x: Case, passed: FloatArray | float, peers: FloatArray) -> FloatArray:
+    """Clocks of a stream-K block for tiles it shares: passed, 0 or 1, whether it does; peers whose parts it sums."""
+    passing = x.bm * x.bn * x.traits.partial_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
+    return np.asarray((x.c["handover"] * passed + x.c["fixup"] * peers) * passing)
 
 
 def _second_s(x: Case, workspace: FloatArray) -> FloatArray:
     """Seconds of the second kernel: launched behind the first, it reads the workspace from L2, what fits, or DRAM."""
-    miss = 1 - np.minimum(1, x.gpu.l2_bytes / x.gpu.l2_partitions / np.maximum(workspace, 1))
+    miss = _missed(x, workspace)
     reading = workspace * ((1 - miss) / l2_rate(x.gpu) + miss / dram_rate(x.gpu))
     rounds = np.ceil(x.traits.split_k / SLICES_IN_FLIGHT) * l2_latency_clk(x.gpu) / x.gpu.clock_hz
     return np.asarray(x.c["second_launch"] * launch_s(x.gpu) + reading + rounds)

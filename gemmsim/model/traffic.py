@@ -3,20 +3,18 @@
 Three models, named as what they are:
 
 textbook_bytes  M N K (1/BN + 1/BM): what tiles ask for. Nearly what leaves L2, 5 to 50 times what leaves DRAM.
-l2_read_bytes   the same less the requests of neighbouring SMs for the same line that are merged on their way
+l2_read_bytes   the same less the requests of other SMs for the same line that are merged on their way (left_unmerged)
 dram_bytes      stack distances between waves: a panel of A or B touched again after D distinct bytes misses with
                 logistic((D - side) / (0.07 side)). An L2 of two partitions keeps a copy on each side of what its SMs
-                read, so one side's capacity is what counts.
+                read, so one side's capacity is what counts. Blocks that share an SM may drift apart (`drifted`).
 
 The raster walks group_m tile rows together, column by column (group_m = 1: row-major, N fastest).
-Source: derived from hardware counters of 39 GEMM launches on an H200. DRAM reads of launches that read more than 1.1
-times their operands (11 of each kernel) are 14.4 % off on average for triton, 5.6 % for register_tile; 9.5 and 1.2 %
-without the one of each whose blocks drift apart along K, which is not modelled (tests/model/test_traffic.py).
+gemmsim.simulate walks the same launch block by block. Errors of both against hardware counters: docs/traffic.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +29,15 @@ C_SHARE = 0.75
 EDGE = 0.07
 #: share of a side that dirty lines may fill before they are written back
 DIRTY_SHARE = 0.75
+#: how many sides must lie between residents of an SM that drift apart before each reads by itself, and waves in which
+#: the eldest of them still stay together; both read off gemmsim.simulate
+APART, EARLY = 1.5, 1.5
+#: visits to a panel that are told apart, spans of time that are tried, and the share of a piece that a side sees at a
+#: visit of one reader: half if the other has a copy, three quarters if not
+MOST_VISITS, SPANS, SEEN = 48, 16, 0.65
+#: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
+#: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
+MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Grid:
     tiles_n: FloatArray
     group_m: FloatArray  # at most tiles_m
     slots: FloatArray  # blocks that run at once: SMs x blocks an SM
+    stored_bytes: FloatArray  # C, and partial results
+    sms: int
     a_bytes: float
     b_bytes: float
     c_bytes: float
@@ -62,6 +71,8 @@ class Traffic:
     wave_columns: FloatArray
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
+    gang_bytes: FloatArray  # distinct bytes that one side sees while one block an SM walks along K
+    wave_bytes: FloatArray  # the same from one wave to the next
     stays: FloatArray  # share of A, B and C that the same launch finds in L2 if it runs again
 
 
@@ -75,42 +86,199 @@ def textbook_bytes(
 
 def dram_traffic(g: Grid) -> Traffic:
     """Bytes read from and written to DRAM by a launch that finds nothing of its own in L2."""
-    a, b, c = g.m * g.k * g.a_bytes, g.k * g.n * g.b_bytes, g.m * g.n * g.c_bytes
-    tiles = g.tiles_m * g.tiles_n
-    slots = np.minimum(g.slots, tiles)
-    panel_a, panel_b, tile_c = a / g.tiles_m, b / g.tiles_n, c / tiles
-    touches_a, touches_b, per_group = _touches(g, tiles, slots)
-    held_a = panel_a * (1 - _far(g) * np.exp2(-g.tiles_n / touches_a))
-    held_b = panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / touches_b))
-    share_c = C_SHARE if g.partitions > 1 else 1.0
-    common = _gcd(per_group, slots)
+    w = _waves(g)
+    held_a = w.panel_a * (1 - _far(g) * np.exp2(-g.tiles_n / w.touches_a))
+    held_b = w.panel_b * (1 - _far(g) * np.exp2(-g.tiles_m / w.touches_b))
+    share_c = _c_share(g)
 
-    def distance(waves: FloatArray | float) -> FloatArray:
+    def seen(waves: FloatArray | float, rows: FloatArray) -> FloatArray:
         """Distinct bytes one side sees between two touches that lie so many waves apart."""
-        blocks = waves * slots
-        rows = np.minimum(g.tiles_m, g.group_m * (blocks + per_group - common) / per_group)
-        columns = np.minimum(g.tiles_n, np.ceil(blocks / g.group_m))
-        return np.asarray(held_a * rows + held_b * columns + share_c * blocks * tile_c)
+        c = share_c * waves * w.slots * w.tile_c
+        return np.asarray(held_a * rows + held_b * w.columns(waves) + c)
 
-    next_wave = distance(1.0)
-    miss_a = _miss(next_wave, g.side_bytes)
-    gap = np.where(slots > per_group, 1.0, per_group / slots)  # waves between two touches of a panel of B
+    def missed(waves: FloatArray | float) -> FloatArray:
+        """Share of them that miss: so many waves lie in as few groups of rows as can be, or in one more."""
+        groups = w.groups(waves)
+        fewest = np.floor(groups)
+        rows = np.minimum(g.tiles_m, g.group_m * fewest)
+        low, more = seen(waves, rows), held_a * np.minimum(g.tiles_m - rows, g.group_m)
+        few = miss_share(low, g.side_bytes)
+        return np.asarray(few + (groups - fewest) * (miss_share(low + more, g.side_bytes) - few))
+
+    next_wave = seen(1.0, w.rows(1.0))
+    miss_a = missed(1.0)
+    gap = np.where(w.slots > w.per_group, 1.0, w.per_group / w.slots)  # waves between two touches of a panel of B
     whole = np.floor(gap)
-    miss_b = _miss(distance(whole), g.side_bytes)
-    miss_b = miss_b + (gap - whole) * (_miss(distance(whole + 1), g.side_bytes) - miss_b)
-    footprint = next_wave - share_c * slots * tile_c
-    reads_a, reads_b = 1 + (touches_a - 1) * miss_a, 1 + (touches_b - 1) * miss_b
+    miss_b = missed(whole)
+    miss_b = miss_b + (gap - whole) * (missed(whole + 1) - miss_b)
+    footprint = next_wave - share_c * w.slots * w.tile_c
+    reads_a, reads_b = 1 + (w.touches_a - 1) * miss_a, 1 + (w.touches_b - 1) * miss_b
+    a, b = w.panel_a * g.tiles_m, w.panel_b * g.tiles_n
+    wide, gang = w.slots >= w.per_group, np.minimum(1.0, g.sms / w.slots)
     return Traffic(
         read_bytes=g.batch * (a * reads_a + b * reads_b),
-        write_bytes=g.batch * _written(g, tiles, slots, tile_c, (panel_a, panel_b), footprint, share_c),
-        wave_rows=np.minimum(
-            g.tiles_m, np.where(slots >= per_group, g.group_m * np.ceil(slots / per_group), g.group_m)
-        ),
-        wave_columns=np.minimum(g.tiles_n, np.where(slots >= per_group, g.tiles_n, np.ceil(slots / g.group_m))),
-        cold_a=reads_a / touches_a,
-        cold_b=reads_b / touches_b,
-        stays=1 - _miss(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * c), g.side_bytes),
+        write_bytes=_written(g, w, footprint, share_c),
+        wave_rows=np.minimum(g.tiles_m, np.where(wide, g.group_m * np.ceil(w.slots / w.per_group), g.group_m)),
+        wave_columns=np.minimum(g.tiles_n, np.where(wide, g.tiles_n, np.ceil(w.slots / g.group_m))),
+        cold_a=reads_a / w.touches_a,
+        cold_b=reads_b / w.touches_b,
+        stays=1
+        - miss_share(g.batch * (held_a * g.tiles_m + held_b * g.tiles_n + share_c * w.tiles * w.tile_c), g.side_bytes),
+        gang_bytes=seen(gang, w.rows(gang)),
+        wave_bytes=next_wave,
     )
+
+
+def drifted(g: Grid, in_step: Traffic, together: FloatArray, lag: FloatArray) -> Traffic:
+    """The same launch when residents of an SM leave each other behind, by `lag` of K a tile (gemmsim.model.drift).
+
+    One block on every SM sees D distinct bytes in its walk along K; with n residents so far apart that n x lag x D is
+    well over a side, each reads all panels by itself, as if it were alone. Until the lag has grown so far, waves are in
+    step. In the first wave or two, groups of `together` residents stay in step.
+    """
+    resident, waves = np.maximum(g.slots / g.sms, 1), g.tiles_m * g.tiles_n / g.slots
+    alone = dram_traffic(replace(g, slots=np.minimum(g.slots, g.sms * np.where(waves < EARLY, together, 1))))
+    begins = APART * g.side_bytes / (resident * np.maximum(lag, 1e-9) * alone.wave_bytes)
+    share = np.maximum(0, 1 - begins / waves) * miss_share(alone.wave_bytes, g.side_bytes)
+    mixed = {name: v + share * (getattr(alone, name) - v) for name, v in vars(in_step).items()}
+    return Traffic(**mixed)
+
+
+def streamed(g: Grid, before: Traffic, whole: FloatArray, parts: FloatArray, part_bytes: FloatArray) -> Traffic:
+    """The same launch where `parts` blocks share out the k-steps of all but `whole` tiles evenly (stream-K).
+
+    Every share takes as long; k-steps lie end to end, so tile t comes to a piece of K at (t + piece) modulo a share's
+    length. From these times follow the gaps between visits to a piece of a panel, the distinct bytes that a side sees
+    in so long, and the gap from which on a visit misses. part_bytes: of a partial result.
+    """
+    w = _waves(g)
+    on = parts > 0
+    tiles = np.where(on, w.tiles - whole, 1)
+    rows, columns = w.rows(tiles / w.slots), w.columns(tiles / w.slots)
+    a, b, length = w.panel_a * rows, w.panel_b * columns, tiles / np.maximum(parts, 1)
+    visit, group = np.arange(MOST_VISITS), w.group_m[:, None]
+    times_a = _times(visit * group, tiles / rows, length)
+    times_b = _times(visit // group * w.per_group[:, None] + visit % group, tiles / columns, length)
+    stored = _c_share(g) * (tiles * w.tile_c + parts * part_bytes)
+    span = _span((a, times_a), (b, times_b), stored, g.side_bytes)
+    again = a * (1 + _lost(times_a, span, g.partitions))
+    again = again + b * (np.maximum(1 - whole / w.tiles, before.cold_b) + _lost(times_b, span, g.partitions))
+    read = np.where(on, whole / w.tiles * before.read_bytes + g.batch * again, before.read_bytes)
+    return replace(before, read_bytes=read)
+
+
+def _times(offset: FloatArray, visits: FloatArray, length: FloatArray) -> FloatArray:
+    """Sorted times of visits, as shares of the time that all take: (rows, MOST_VISITS), 2 where there are no more."""
+    when = np.mod(offset, length[:, None]) / length[:, None]
+    return np.sort(np.where(np.arange(MOST_VISITS) < np.maximum(np.round(visits), 1)[:, None], when, 2.0), axis=1)
+
+
+def _gaps(times: FloatArray) -> FloatArray:
+    """Gaps behind each visit, round the end: 0 where there is no visit."""
+    there = times < 2
+    last = np.max(np.where(there, times, 0), axis=1)
+    before = np.concatenate([(last - 1)[:, None], times[:, :-1]], axis=1)
+    return np.where(there, times - before, 0)
+
+
+def _span(
+    a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], stored: FloatArray, side_bytes: float
+) -> FloatArray:
+    """The time, as a share of all, in which a side sees as many distinct bytes as it holds; over 1 if never."""
+    grid = np.square(np.linspace(0, 1, SPANS))
+    seen = stored[:, None] * grid
+    for size, times in (a, b):
+        unseen = np.maximum(_gaps(times)[:, :, None] - grid, 0).sum(1)
+        seen = seen + SEEN * size[:, None] * (1 - unseen)
+    fits = (seen <= side_bytes).sum(1)
+    low, high = np.maximum(fits - 1, 0), np.minimum(fits, SPANS - 1)
+    at = np.arange(len(fits))
+    part = (side_bytes - seen[at, low]) / np.maximum(seen[at, high] - seen[at, low], 1)
+    return np.where(fits == SPANS, 2.0, grid[low] + np.clip(part, 0, 1) * (grid[high] - grid[low]))
+
+
+def _lost(times: FloatArray, span: FloatArray, partitions: int) -> FloatArray:
+    """Visits that miss, beside the first: one gap in the circle, the longer the likelier, has the first behind it."""
+    gap = _gaps(times)
+    counted, over = np.where(times < 2, 1 - gap, 0), gap > span[:, None]
+    if partitions > 1:
+        two, three = gap + np.roll(gap, 1, axis=1), gap + np.roll(gap, 1, axis=1) + np.roll(gap, 2, axis=1)
+        missed = 0.5 * over + 0.25 * (two > span[:, None]) + 0.25 * (three > span[:, None])
+        return np.asarray((counted * missed * (0.5 + 0.5 * missed)).sum(1))
+    return np.asarray((counted * over).sum(1))
+
+
+@dataclass(frozen=True)
+class _Waves:
+    """Waves of a launch: how often they touch a panel, and what so many of them span."""
+
+    tiles_m: FloatArray
+    tiles_n: FloatArray
+    group_m: FloatArray
+    tiles: FloatArray
+    slots: FloatArray
+    per_group: FloatArray  # tiles in a group of rows
+    beyond: FloatArray  # tiles that a wave reaches into the next group, mean
+    touches_a: FloatArray  # waves that touch a panel of A, of B; means
+    touches_b: FloatArray
+    panel_a: FloatArray  # bytes
+    panel_b: FloatArray
+    tile_c: FloatArray
+
+    def groups(self, waves: FloatArray | float) -> FloatArray:
+        """Groups of rows of tiles that so many waves span, mean."""
+        return np.asarray((waves * self.slots + self.beyond) / self.per_group)
+
+    def rows(self, waves: FloatArray | float) -> FloatArray:
+        """Rows of tiles that so many waves span, mean."""
+        return np.minimum(self.tiles_m, self.group_m * self.groups(waves))
+
+    def columns(self, waves: FloatArray | float) -> FloatArray:
+        """Columns of tiles that so many waves span."""
+        return np.minimum(self.tiles_n, np.ceil(waves * self.slots / self.group_m))
+
+
+def _waves(g: Grid) -> _Waves:
+    """The waves of a launch.
+
+    A: (wave, group) incidences = waves + groups - 1 - boundaries that coincide. B: every wave if a wave covers more
+    than a group, else once a group.
+    """
+    tiles = g.tiles_m * g.tiles_n
+    slots = np.minimum(g.slots, tiles)
+    per_group = g.group_m * g.tiles_n
+    common = _gcd(per_group, slots)
+    groups, waves = np.ceil(g.tiles_m / g.group_m), np.ceil(tiles / slots)
+    incidences = waves + groups - 1 - np.floor((tiles - 1) * common / (per_group * slots))
+    last = waves - np.floor((groups - 1) * per_group / slots)
+    rows_last = g.tiles_m - (groups - 1) * g.group_m
+    touches_a = ((incidences - last) * g.group_m + last * rows_last) / g.tiles_m
+    tail = tiles - (waves - 1) * slots
+    touches_b = np.where(slots > per_group, waves - 1 + np.minimum(1, (tail + g.group_m - 1) / per_group), groups)
+    panel_a, panel_b, tile_c = (
+        g.m * g.k * g.a_bytes / g.tiles_m, g.k * g.n * g.b_bytes / g.tiles_n, g.m * g.n * g.c_bytes / tiles
+    )  # fmt: skip
+    beyond = per_group - common
+    return _Waves(
+        g.tiles_m, g.tiles_n, g.group_m, tiles, slots, per_group, beyond, touches_a, touches_b, panel_a, panel_b, tile_c
+    )
+
+
+def kept_of_stream(stored: FloatArray, touched: FloatArray, side_bytes: float) -> FloatArray:
+    """Of bytes stored evenly over a run that touches so many, each once: those not yet written back at its end."""
+    return np.asarray(stored * np.minimum(1, DIRTY_SHARE * side_bytes / np.maximum(C_SHARE * touched, 1)))
+
+
+def left_unmerged(crowding: FloatArray | float) -> FloatArray:
+    """Share of the requests for a line that many SMs ask for at about the same time which L2 sees one by one.
+
+    The others are merged on their way. SMs ask at the same time where they wait for the same line; blocks that wait for
+    each other's turn on their SM ask when they come to it. crowding: what the residents of an SM want of its busiest
+    unit, 1: all of it. From MERGED_MOST at CROWDING[0] or less to MERGED_LEAST at CROWDING[1] or more.
+    """
+    low, high = CROWDING
+    part = np.clip((np.asarray(crowding, np.float64) - low) / (high - low), 0, 1)
+    return np.asarray(MERGED_MOST + (MERGED_LEAST - MERGED_MOST) * part)
 
 
 def merged_share(shared: FloatArray | float, sharers: FloatArray) -> FloatArray:
@@ -122,52 +290,31 @@ def _far(g: Grid) -> float:
     return FAR_HALF if g.partitions > 1 else 0.0
 
 
-def _touches(g: Grid, tiles: FloatArray, slots: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Waves that touch a panel of A, of B (means), and tiles in one group of rows.
-
-    A: (wave, group) incidences = waves + groups - 1 - boundaries that coincide. B: every wave if a wave covers more
-    than a group, else once a group.
-    """
-    per_group = g.group_m * g.tiles_n
-    groups, waves = np.ceil(g.tiles_m / g.group_m), np.ceil(tiles / slots)
-    coincide = np.floor((tiles - 1) * _gcd(per_group, slots) / (per_group * slots))
-    incidences = waves + groups - 1 - coincide
-    last = waves - np.floor((groups - 1) * per_group / slots)
-    rows_last = g.tiles_m - (groups - 1) * g.group_m
-    touches_a = ((incidences - last) * g.group_m + last * rows_last) / g.tiles_m
-    tail = tiles - (waves - 1) * slots
-    touches_b = np.where(slots > per_group, waves - 1 + np.minimum(1, (tail + g.group_m - 1) / per_group), groups)
-    return touches_a, touches_b, per_group
+def _c_share(g: Grid) -> float:
+    return C_SHARE if g.partitions > 1 else 1.0
 
 
-def _written(
-    g: Grid,
-    tiles: FloatArray,
-    slots: FloatArray,
-    tile_c: FloatArray,
-    panels: tuple[FloatArray, FloatArray],
-    footprint: FloatArray,
-    share_c: float,
-) -> FloatArray:
-    """C less what still lies in L2 when the launch ends: the tail wave's tiles, and whole waves that had room."""
-    c = tile_c * tiles
-    wave_c = np.minimum(slots * tile_c, c)
-    tail = np.mod(tiles, slots)
+def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> FloatArray:
+    """What is stored less what still lies in L2 at the end: the tail wave's tiles, and whole waves that had room."""
+    tiles, slots, tile_c = w.tiles, w.slots, w.tile_c
+    wave_c = slots * tile_c
+    tail = np.mod(tiles * g.batch, slots)
     tail_blocks = np.where(tail > 0, tail, slots)
     tail_c = tail_blocks * tile_c
     room = DIRTY_SHARE * g.side_bytes - share_c * tail_c
     rows = np.minimum(g.tiles_m, tail_blocks / g.tiles_n + g.group_m)
     columns = np.minimum(g.tiles_n, np.ceil(tail_blocks / g.group_m))
-    tail_footprint = np.minimum(footprint, panels[0] * rows + panels[1] * columns)
-    fresh = np.minimum(footprint, (panels[0] * g.tiles_m + panels[1] * g.tiles_n) * slots / tiles) + share_c * wave_c
+    tail_footprint = np.minimum(footprint, w.panel_a * rows + w.panel_b * columns)
+    fresh = np.minimum(footprint, (w.panel_a * g.tiles_m + w.panel_b * g.tiles_n) * slots / tiles) + share_c * wave_c
     last_stays = _logistic((room - share_c * wave_c - tail_footprint) / (EDGE * g.side_bytes))
     earlier = np.maximum((room - footprint - share_c * wave_c) / fresh + 0.5, 0)
     tail_stays = _logistic((DIRTY_SHARE * g.side_bytes - share_c * tail_c) / (EDGE * g.side_bytes))
     kept = tail_c * tail_stays + last_stays * (1 + earlier) * wave_c
-    return np.asarray(c - np.minimum(c, kept))
+    return np.asarray(np.maximum(0, g.stored_bytes - kept))
 
 
-def _miss(distance: FloatArray, capacity: float) -> FloatArray:
+def miss_share(distance: FloatArray, capacity: float) -> FloatArray:
+    """Share of what is touched again after so many distinct bytes that is gone: logistic((D - cap) / (EDGE cap))."""
     return _logistic((distance - capacity) / (EDGE * capacity))
 
 

@@ -12,6 +12,8 @@ SCALES: dict[str, tuple[tuple[float, float, int, str], ...]] = {
     "FLOP": ((1e12, 1e9, 1, "GFLOP"), (float("inf"), 1e12, 2, "TFLOP")),
     "B/s": ((float("inf"), 1e9, 0, "GB/s"),),
     "B": ((2**20, 2**10, 1, "KiB"), (2**30, 2**20, 1, "MiB"), (float("inf"), 2**30, 2, "GiB")),
+    "MB": ((float("inf"), 1e6, 0, ""),),  # where a column holds one size of number: the unit is in its title
+    "MHz": ((float("inf"), 1e6, 0, ""),),
     "rho": ((float("inf"), 1, 3, ""),),
     "1": ((float("inf"), 0.01, 1, "%"),),
 }

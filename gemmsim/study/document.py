@@ -90,9 +90,20 @@ class SearchDocument(_Strict):
     rows: Text
 
 
-Document = StudyDocument | SearchDocument
+class RasterDocument(_Strict):
+    """A study of raster orders, as written; counters, rows: the same launches counted and timed, files beside it."""
+
+    kind: Literal["raster"]
+    title: Text
+    question: Text
+    counters: Text
+    rows: Text
+
+
+Document = StudyDocument | SearchDocument | RasterDocument
+_Model = type[StudyDocument] | type[SearchDocument] | type[RasterDocument]
 #: kind -> what a study of that kind may hold
-KINDS: Mapping[str, type[StudyDocument] | type[SearchDocument]] = {"picks": StudyDocument, "search": SearchDocument}
+KINDS: Mapping[str, _Model] = {"picks": StudyDocument, "search": SearchDocument, "raster": RasterDocument}
 
 
 def read_document(path: Path) -> Document:
@@ -107,7 +118,7 @@ def read_document(path: Path) -> Document:
         raise GemmsimError(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more) from None
 
 
-def _model(path: Path, tree: object) -> type[StudyDocument] | type[SearchDocument]:
+def _model(path: Path, tree: object) -> _Model:
     kind = tree.get("kind", "picks") if isinstance(tree, dict) else "picks"
     if not isinstance(kind, str) or kind not in KINDS:
         raise GemmsimError(f"{path}: kind is {show(kind)}: expected {', '.join(KINDS)}")

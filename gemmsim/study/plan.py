@@ -17,6 +17,7 @@ from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.paths import data_folder
 from gemmsim.problem import dtype_name, gemm
 from gemmsim.study.curves import SearchStudy, search_study
+from gemmsim.study.orders import RasterStudy, raster_study
 
 if TYPE_CHECKING:
     from gemmsim.study.document import ModelDims, StudyDocument
@@ -95,18 +96,21 @@ def load_study(name_or_path: str) -> Study:
     """Read and check a study of picks. Raises GemmsimError: file, key, what was found, what was expected."""
     study = open_study(name_or_path)
     if not isinstance(study, Study):
-        raise GemmsimError(f"{study.path}: kind is search: expected a study of picks")
+        kind = "search" if isinstance(study, SearchStudy) else "raster"
+        raise GemmsimError(f"{study.path}: kind is {kind}: expected a study of picks")
     return study
 
 
-def open_study(name_or_path: str) -> Study | SearchStudy:
+def open_study(name_or_path: str) -> Study | SearchStudy | RasterStudy:
     """Read and check a study of any kind. Raises GemmsimError: file, key, what was found, what was expected."""
-    from gemmsim.study.document import SearchDocument, read_document
+    from gemmsim.study.document import RasterDocument, SearchDocument, read_document
 
     path = find_study(name_or_path)
     document = read_document(path)
     try:
-        return search_study(path, document) if isinstance(document, SearchDocument) else _study(path, document)
+        if isinstance(document, SearchDocument):
+            return search_study(path, document)
+        return raster_study(path, document) if isinstance(document, RasterDocument) else _study(path, document)
     except GemmsimError as error:
         sentence = str(error)
         raise GemmsimError(sentence if sentence.startswith(str(path)) else f"{path}: {sentence}") from None

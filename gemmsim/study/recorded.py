@@ -22,6 +22,8 @@ _SAYS = ("gpu", "family", "dtype", "l2", "bm")
 _TIMES = ("median_s", "time_s")
 #: columns that hold one value where a file is about one kernel; a file that compares kernels has several in one
 _SAME = ("gpu", "family", "dtype", "dtype_b", "dtype_c", "l2", "layout", "batch", "beta", "epilogue")
+#: share of a file's rows that may be marked unstable: else it says how the GPU was, not what a kernel takes
+MOST_UNSTABLE = 0.5
 #: rows that no coefficient was fitted on
 NEW = "not fitted on"
 
@@ -69,6 +71,8 @@ def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     if not all(column in table for column in _SAYS) or not any(column in table for column in _TIMES):
         return
     if any(len(set(table.text(column))) > 1 for column in _SAME if column in table):
+        return
+    if "unstable" in table and sum(map(bool, table.text("unstable"))) > MOST_UNSTABLE * len(table):
         return
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
     if gpu is None or _first(table, "family") not in families.FAMILIES:

@@ -15,7 +15,12 @@ import pytest
 from gemmsim import families, predict, rank
 from gemmsim.cli import main
 from gemmsim.hardware import load_gpu
+from gemmsim.model.traffic import Grid, dram_traffic
 from gemmsim.problem import Form, gemm
+from gemmsim.simulate.cache import traffic
+from gemmsim.simulate.engine import Sms, run
+from gemmsim.simulate.launched import launched
+from gemmsim.simulate.schedule import SLACK, schedule
 
 ROWS = 200_000
 
@@ -50,6 +55,29 @@ def test_csv_to_csv(benchmark: Any, tmp_path: Path, terms: bool) -> None:
     with open(tmp_path / "out.csv", "rb") as file:
         assert sum(1 for _ in file) == ROWS + 1
     assert benchmark.stats["min"] <= 6.0
+
+
+def test_the_closed_form_of_traffic(benchmark: Any) -> None:
+    """At least 1 M rows/s on one core."""
+    rows = 8192
+    rng = np.random.default_rng(0)
+    m, n, k = (rng.integers(64, 8193, rows).astype(np.float64) for _ in range(3))
+    tile = np.exp2(rng.integers(4, 9, rows))
+    tiles_m, tiles_n, slots = np.ceil(m / tile), np.ceil(n / tile), 132 * np.exp2(rng.integers(0, 3, rows))
+    sizes = (2 * m * n, 132, 2.0, 2.0, 2.0, 30 * 2.0**20, 2)
+    grid = Grid(m, n, k, np.ones(rows), tiles_m, tiles_n, np.minimum(8.0, tiles_m), slots, *sizes)
+    benchmark(dram_traffic, grid)
+    benchmark.extra_info["rows_per_s"] = round(rows / benchmark.stats["min"])
+    assert benchmark.stats["min"] <= rows * 1e-6
+
+
+@pytest.mark.parametrize("group_m", [1, 8])
+def test_the_simulator_of_traffic(benchmark: Any, group_m: int) -> None:
+    """At most 10 ms for 4096^3 with 128 x 128 tiles."""
+    config = {"bm": 128, "bn": 128, "bk": 64, "num_warps": 4, "num_stages": 4, "group_m": group_m}
+    x = launched(predict(4096, 4096, 4096, gpu="h200_sxm", config=config))
+    benchmark(traffic, x)
+    assert benchmark.stats["min"] <= 10e-3
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)
@@ -89,6 +117,24 @@ def _run(command: list[str], folder: Path) -> None:
         "from gemmsim.cli import main; main(sys.argv[1:])"
     )
     subprocess.run([sys.executable, "-c", code, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 8])
+def test_a_hundred_thousand_unequal_blocks(benchmark: Any, slots: int) -> None:
+    """Placed one by one in at most 1 s."""
+    kind = np.random.default_rng(0).integers(0, 3, 100_000)
+    clk = np.outer([1000.0, 1100.0, 900.0], np.arange(1, slots + 1) ** 0.7)
+    placed = benchmark.pedantic(run, (kind, clk, Sms(132, slots)), {"slack": SLACK}, rounds=3)
+    assert len(placed.sm) == len(kind)
+    assert benchmark.stats["min"] <= 1.0
+
+
+def test_a_launch_of_a_hundred_thousand_slices(benchmark: Any) -> None:
+    """Uneven slices of 6,400 tiles, from the prediction to the schedule, in at most 1 s."""
+    p = predict(8192, 12800, 4096, gpu="h200_sxm", dtype="fp32", family="simt", config={"split_k": 15})
+    found = benchmark.pedantic(schedule, (p,), rounds=3)
+    assert len(found) == 96_000
+    assert benchmark.stats["min"] <= 1.0
 
 
 @pytest.mark.parametrize("of", ["every family", "simt"])

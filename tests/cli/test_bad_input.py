@@ -73,6 +73,38 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     (*ONE, "--tile", "256x256x256_w4s4"): (
         "256x256x256_w4s4g8", "smem_capacity", "1048576 B", "limit 232448", "nearest that fit",
     ),
+    ("split", "64", "64", *G): ("M N K", "2 values"),
+    ("split", "64", "64", "64"): ("--gpu", "missing"),
+    ("split", "64", "64", "64", *G, "--family", "cutlas"): ("--family", "'cutlas'", "triton"),
+    ("split", "64", "64", "64", *G, "--dtype", "bf17"): ("--dtype", "'bf17'", "bf16"),
+    ("split", "64", "64", "64", *G, "-p", "split=2"): ("-p", "'split'", "split_k"),
+    ("split", "64", "64", "64", *G, "--tile", "512x512x64"): ("bm=512 bn=512 bk=64", "no configuration of simt"),
+    ("split", "64", "64", "64", *G, "--without", "waves"): ("--without",),
+    ("split", "64", "64", "64", *G, "--out", "no_folder/x.csv"): ("--out no_folder/x.csv", "'no_folder'"),
+    ("simulate", "64", "64"): ("M N K", "2 values"),
+    ("simulate", "64", "64", "64"): ("--gpu", "missing"),
+    ("simulate", "64", "64", "64", *G, "--raster", "spiral"): ("--raster", "'spiral'", "hilbert"),
+    ("simulate", "64", "64", "64", *G, "--cluster", "2"): ("--cluster is '2'", "MxN"),
+    ("simulate", "64", "64", "64", *G, "--cluster", "0x1"): ("--cluster is '0x1'", "from 1"),
+    ("simulate", "384", "384", "64", *G, "--cluster", "2x1"): ("cluster of 2 x 1", "3 x 3 tiles"),
+    ("simulate", "64", "64", "64", *G, "--tile", "512x512x64", "--trace", "t.json"): ("512x512x64", "nearest"),
+    ("simulate", "64", "64", "64", *G, "--trace", "no/t.json"): ("--trace no/t.json", "'no'"),
+    ("simulate", "60000", "60000", "64", *G, "--tile", "16x16x64", "-p", "num_warps=1", "--trace", "t.json"):
+        ("trace t.json", "14062500 blocks", "fewer"),
+    ("simulate", "64", "64", "64", *G, "--no-facts"): ("--no-facts", "--batch"),
+    ("simulate", "64", "64", "64", *G, "--without", "dram"): ("--without",),
+    ("simulate", "--batch", "in.csv", *G, "--trace", "t.json"): ("--trace t.json", "one configuration"),
+    ("simulate", "--batch", "in.csv", *G, "--raster", "row"): ("--raster row", "one configuration"),
+    ("simulate", "--batch", "in.csv", *G, "--persistent"): ("--persistent", "one configuration"),
+    ("simulate", "--batch", "in.csv", *G, "--tile", "64x64x64"): ("--tile 64x64x64", "columns of in.csv"),
+    ("simulate", "--batch", "in.csv", *G, "--format", "json"): ("--format json", "csv"),
+    ("simulate", "--batch", "in.csv", "--out", "out.csv"): ("--gpu", "missing"),
+    ("raster", "64", "64"): ("M N K", "2 values"),
+    ("raster", "64", "64", "64"): ("--gpu", "missing"),
+    ("raster", "64", "64", "64", *G, "--l2", "warm"): ("L2", "warm", "cold_clean"),
+    ("raster", "64", "64", "64", *G, "-p", "group=2"): ("-p", "'group'", "group_m"),
+    ("raster", "64", "64", "64", *G, "--tile", "512x512x64"): ("512x512x64", "nearest"),
+    ("raster", "64", "64", "64", *G, "--out", "no_folder/x.csv"): ("--out no_folder/x.csv", "'no_folder'"),
     (*ONE, "--epilogue", "bias,tanh"): ("--epilogue", "'tanh'", "gelu"),
     (*ONE, "--epilogue", "bias,"): ("--epilogue", "''"),
     (*ONE, "--layout", "XY"): ("--layout", "'XY'", "NN, NT, TN, TT"),
@@ -204,10 +236,11 @@ def test_a_wrong_command_line(capsys: pytest.CaptureFixture[str], arguments: tup
     refused(capsys, tuple(FILES.get(a, a) for a in arguments), names)
 
 
+@pytest.mark.parametrize("verb", ["predict", "simulate"])
 @pytest.mark.parametrize("text", BATCHES, ids=lambda t: repr(t)[2:60])
-def test_a_wrong_batch(capsys: pytest.CaptureFixture[str], text: bytes) -> None:
+def test_a_wrong_batch(capsys: pytest.CaptureFixture[str], text: bytes, verb: str) -> None:
     Path("in.csv").write_bytes(text)
-    refused(capsys, ("predict", "--batch", "in.csv", *G, "--out", "out.csv"), (*BATCHES[text], "in.csv"))
+    refused(capsys, (verb, "--batch", "in.csv", *G, "--out", "out.csv"), (*BATCHES[text], "in.csv"))
 
 
 def test_a_batch_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,9 +103,25 @@ def test_recorded_searches_are_shown_without_a_gpu(folder: Path, capsys: pytest.
     assert sorted(p.name for p in made.iterdir()) == ["curves.csv", "report.html", "searches.csv"]
 
 
+def test_recorded_raster_orders_are_simulated_without_a_gpu(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("altair")
+    assert ran("l2_raster", "--dry-run") == 0
+    assert "2048 x 11008 x 4096" in capsys.readouterr().out
+    assert not (folder / "gemmsim-reports").exists()
+    assert ran("l2_raster", "--format", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["gains"]) == 8
+    assert [row["launches"] for row in document["errors"]] == [48, 48, 48, 48]
+    made = folder / "gemmsim-reports" / "l2_raster"
+    assert sorted(p.name for p in made.iterdir()) == ["errors.csv", "gains.csv", "launches.csv", "report.html"]
+    with (made / "launches.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 48
+
+
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
+        (("l2_raster", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded launches")),
         (("search_efficiency", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded searches")),
         (("llama4",), ("'llama4'", "llama2_7b")),
         (("none.yaml",), ("none.yaml", "no such file")),

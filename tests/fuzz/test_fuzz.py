@@ -34,6 +34,7 @@ from gemmsim.model.demand import TERMS
 from gemmsim.paths import data_folder
 from gemmsim.problem import DTYPE_BYTES, EPILOGUES, LAYOUTS
 from gemmsim.rows import out_names
+from gemmsim.simulate.raster import RASTERS
 
 
 def examples(count: int) -> settings:
@@ -284,6 +285,66 @@ def test_rank(data: st.DataObject) -> None:
         assert times == sorted(times)
         assert all(value >= 0 for value in numbers(document["ranking"]))
         assert all(e["time_lo_s"] <= e["time_s"] <= e["time_hi_s"] for e in document["ranking"])
+    elif found.code == 0:
+        no_odd_number(found)
+
+
+def placed(data: st.DataObject) -> tuple[list[str], str]:
+    """The same for verbs that have no --without."""
+    asked, family = data.draw(models())
+    while "--without" in asked:
+        del asked[asked.index("--without") : asked.index("--without") + 2]
+    return asked, family
+
+
+@examples(60)
+@given(st.data())
+def test_simulate(data: st.DataObject) -> None:
+    asked, family = placed(data)
+    arguments = ["simulate", *asked, *data.draw(parameters(family)), *data.draw(outputs())]
+    for option, good in {
+        "--raster": st.sampled_from(RASTERS),
+        "--cluster": st.sampled_from(["1x1", "2x1", "4x4"]),
+    }.items():
+        arguments += [option, text(data.draw, good)] if rarely(data.draw, 4) else []
+    arguments += [flag for flag in ("--persistent", "--profiled") if rarely(data.draw, 4)]
+    found = run(arguments)
+    if found.code == 0 and arguments[arguments.index("--format") + 1] == "json":
+        record = strict(answer_text(found))
+        assert all(value >= 0 for value in numbers(record))
+        assert record["l2_hit_rate"] <= 1
+        assert not record["simulated"] or record["dram_read_bytes"] >= record["operand_bytes"] * (1 - 1e-9)
+    elif found.code == 0:
+        no_odd_number(found)
+
+
+@examples(40)
+@given(st.data())
+def test_raster(data: st.DataObject) -> None:
+    asked, family = placed(data)
+    arguments = ["raster", *asked, *data.draw(parameters(family)), *data.draw(outputs())]
+    found = run(arguments)
+    if found.code == 0 and arguments[arguments.index("--format") + 1] == "json":
+        document = strict(answer_text(found))
+        times = [order["time_s"] for order in document["orders"]]
+        assert times == sorted(times)
+        assert all(value >= 0 for value in numbers(document["orders"]))
+        assert [order["own"] for order in document["orders"]].count(True) == 1
+    elif found.code == 0:
+        no_odd_number(found)
+
+
+@examples(60)
+@given(st.data())
+def test_split(data: st.DataObject) -> None:
+    asked, family = placed(data)
+    arguments = ["split", *asked, *data.draw(parameters(family)), *data.draw(outputs())]
+    found = run(arguments)
+    if found.code == 0 and arguments[arguments.index("--format") + 1] == "json":
+        document = strict(answer_text(found))
+        times = [way["time_s"] for way in document["ways"]]
+        assert times == sorted(times)
+        assert all(value >= 0 for value in numbers(document["ways"]))
     elif found.code == 0:
         no_odd_number(found)
 

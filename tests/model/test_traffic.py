@@ -11,15 +11,12 @@ import pytest
 from gemmsim import families, predict
 from gemmsim.families import triton
 from gemmsim.model.predict import Prediction
-from gemmsim.model.traffic import Grid, dram_traffic, merged_share, textbook_bytes
+from gemmsim.model.traffic import Grid, dram_traffic, drifted, left_unmerged, merged_share, textbook_bytes
 from gemmsim.rows import read_csv
 
 ROWS = Path(__file__).parents[2] / "studies" / "h200"
 Floats = npt.NDArray[np.float64]
 CASES = {"triton": "triton_bf16_counters.csv.gz", "register_tile": "register_tile_fp32_counters.csv.gz"}
-#: small tiles whose blocks drift apart along K, so that a panel is read again though one wave holds it. The model has
-#: all blocks of a wave walk K in step: it says 0.38 and 0.51 of what was counted. (m, n, k, bm, bn)
-DRIFTING = {(8192, 8192, 8192, 64, 64), (4096, 4096, 4096, 32, 32)}
 
 
 def counted(family: str) -> tuple[Prediction, Floats, Floats, Floats]:
@@ -37,20 +34,13 @@ def operands(p: Prediction) -> Floats:
     return np.asarray(q.compulsory_bytes - float(q.a_bytes) * q.m * q.n)
 
 
-def drifting(p: Prediction) -> npt.NDArray[np.bool_]:
-    keys = zip(p.problem.m, p.problem.n, p.problem.k, p.config["bm"], p.config["bn"], strict=True)
-    return np.asarray([tuple(map(int, key)) in DRIFTING for key in keys])
-
-
-@pytest.mark.parametrize(
-    ("family", "rows", "mean", "most"), [("triton", 10, 0.1, 0.24), ("register_tile", 10, 0.02, 0.06)]
-)
-def test_dram_reads_against_counters(family: str, rows: int, mean: float, most: float) -> None:
-    """Operands read more than 1.1 times: found 9.5 % off on average and 23 % at most (triton), 1.2 and 5.1 %."""
+@pytest.mark.parametrize(("family", "mean", "most"), [("triton", 0.09, 0.24), ("register_tile", 0.02, 0.06)])
+def test_dram_reads_against_counters(family: str, mean: float, most: float) -> None:
+    """Operands read more than 1.1 times: found 7.1 % off on average and 23 % at most (triton), 1.5 and 5.1 %."""
     p, read, _, _ = counted(family)
-    chosen = (read > 1.1 * operands(p)) & ~drifting(p)
+    chosen = read > 1.1 * operands(p)
     off = np.abs(p.dram_read_bytes / read - 1)[chosen]
-    assert chosen.sum() == rows
+    assert chosen.sum() == 11
     assert off.mean() <= mean
     assert off.max() <= most
 
@@ -61,15 +51,6 @@ def test_what_is_read_once_is_predicted_once(family: str) -> None:
     once = read <= 1.1 * operands(p)
     assert once.sum() >= 7
     np.testing.assert_allclose(p.dram_read_bytes[once], read[once], rtol=0.05)
-
-
-@pytest.mark.parametrize("family", CASES)
-def test_tiles_that_drift_apart_read_more_than_predicted(family: str) -> None:
-    """Known and left: when this changes, the rows belong with the others."""
-    p, read, _, _ = counted(family)
-    ratio = (p.dram_read_bytes / read)[drifting(p)]
-    assert len(ratio) == 1
-    assert 0.3 < ratio[0] < 0.6
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -86,11 +67,12 @@ def test_dram_writes_against_counters(family: str) -> None:
 
 
 def test_l2_bytes_against_counters() -> None:
-    """Triton's 16 B copies: found 0.62 to 1.01 of what was counted, 0.81 on average."""
+    """Triton's 16 B copies, with C stored once: found 0.69 to 1.20 of what was counted, 11 % off on average."""
     p, _, _, sectors = counted("triton")
-    ratio = p.l2_read_bytes / sectors
-    assert ratio.min() > 0.55
-    assert ratio.max() < 1.1
+    ratio = (p.l2_read_bytes + 2.0 * p.problem.m * p.problem.n) / sectors
+    assert np.abs(ratio - 1).mean() <= 0.13
+    assert ratio.min() > 0.65
+    assert ratio.max() < 1.3
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -102,10 +84,15 @@ def test_the_textbook_form_is_what_leaves_l2_and_not_dram(family: str) -> None:
     assert np.median(textbook / read) > 5
 
 
-def grid(side_mib: float = 30.0, partitions: int = 2, m: int = 4096, n: int = 4096, group: int = 1) -> Grid:
+def grid(
+    side_mib: float = 30.0, partitions: int = 2, m: int = 4096, n: int = 4096, group: int = 1, batch: int = 1,
+    resident: int = 1,
+) -> Grid:  # fmt: skip
     tiles_m, tiles_n = -(-m // 128), -(-n // 128)
-    sizes = [np.asarray([float(x)]) for x in (m, n, 4096, 1, tiles_m, tiles_n, min(group, tiles_m), 132)]
-    return Grid(*sizes, a_bytes=2.0, b_bytes=2.0, c_bytes=2.0, side_bytes=side_mib * 2**20, partitions=partitions)
+    numbers = (m, n, 4096, batch, tiles_m, tiles_n, min(group, tiles_m), 132 * resident, 2 * m * n * batch)
+    sizes = [np.asarray([float(x)]) for x in numbers]
+    side = side_mib * 2**20
+    return Grid(*sizes, sms=132, a_bytes=2.0, b_bytes=2.0, c_bytes=2.0, side_bytes=side, partitions=partitions)
 
 
 def compulsory(g: Grid) -> Floats:
@@ -153,3 +140,26 @@ def test_merging_leaves_all_of_one_request_and_a_share_of_many() -> None:
     assert merged_share(0.6, np.asarray([1e9]))[0] == pytest.approx(0.6)
     assert merged_share(1.0, np.asarray([7.0]))[0] == pytest.approx(1)
     assert triton.PRIORS["shared_near"].low >= 0.4
+
+
+def test_what_later_problems_of_a_batch_push_out_is_written() -> None:
+    """32 MiB of C each: one keeps some of it in L2, four keep as much and no more."""
+    one, four = dram_traffic(grid()).write_bytes[0], dram_traffic(grid(batch=4)).write_bytes[0]
+    assert four - one == pytest.approx(3 * 2 * 4096**2, rel=0.03)
+
+
+def test_residents_that_drift_apart_read_by_themselves_once_they_are_far_enough() -> None:
+    g = grid(m=8192, n=8192, resident=3)
+    in_step, alone = dram_traffic(g), dram_traffic(grid(m=8192, n=8192))
+    one = np.ones(1)
+    reads = [drifted(g, in_step, one, np.asarray([lag])).read_bytes[0] for lag in (0.0, 1e-3, 0.01, 0.1, 30.0)]
+    assert reads[0] == pytest.approx(in_step.read_bytes[0])
+    assert reads == sorted(reads)
+    assert reads[-1] == pytest.approx(alone.read_bytes[0], rel=0.01)
+    assert reads[-1] > 2 * reads[0]
+
+
+def test_crowded_sms_have_fewer_requests_merged() -> None:
+    left = left_unmerged(np.asarray([0.1, 0.5, 1.0, 3.0]))
+    assert (np.diff(left) > 0).all()
+    assert 0 < left[0] < left[-1] < 1

@@ -1,0 +1,177 @@
+"""What blocks read and store, and when: visits to pieces of the panels of A and B, stores of tiles and partial results.
+
+A panel is the rows of A, or the columns of B, of one row or column of tiles; it is cut into pieces along K. Blocks of a
+gang that read the same piece are one visit with several readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsim.problem import FloatArray, IntArray
+from gemmsim.simulate import progress
+from gemmsim.simulate.launched import Launched, TooLarge
+from gemmsim.simulate.raster import order
+
+#: pieces of a panel along K: of a block that walks all of it, of one that walks a share
+PIECES, STREAM_PIECES = 16, 48
+#: visits that are looked at, and the fewest pieces of a panel that make them fewer
+MAX_VISITS, LEAST_PIECES = 1 << 21, 4
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Visits in the order of piece and time: arrays of one length."""
+
+    piece: IntArray
+    time: FloatArray
+    readers: FloatArray
+    size_bytes: FloatArray
+    of_a: np.ndarray  # true: of A, false: of B
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Tiles of C and partial results as they are stored, and the times at which partial results are read again.
+
+    read_again: NaN for what the launch does not read again.
+    """
+
+    time: FloatArray
+    size_bytes: FloatArray
+    read_again: FloatArray
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of tiles that blocks compute, in the order of blocks: arrays of one length.
+
+    Parts of a gang with the same `code` walk together: the same stretch of K, begun at the same point of their block.
+    """
+
+    gang: IntArray
+    tile: IntArray
+    code: IntArray
+    first: FloatArray  # where along K it begins and ends, 0 to 1
+    last: FloatArray
+    begin: FloatArray  # work that its block has done before
+
+
+def parts(x: Launched) -> Parts:
+    """Every part of a tile that some block computes."""
+    return _streamed(x) if x.streams else _sliced(x)
+
+
+def _sliced(x: Launched) -> Parts:
+    """A block a tile, then a block a slice of each tile that is left, slice after slice."""
+    rest = x.tiles - x.whole
+    tile = np.concatenate([np.arange(x.whole), np.tile(np.arange(x.whole, x.tiles), x.slices)])
+    cut = np.repeat(np.arange(x.slices), rest)
+    code = np.concatenate([np.zeros(x.whole, np.int64), 1 + cut])
+    first = np.concatenate([np.zeros(x.whole), cut / x.slices])
+    last = np.concatenate([np.ones(x.whole), (cut + 1) / x.slices])
+    return Parts(np.arange(len(tile)) // x.sms, tile, code, first, last, np.zeros(len(tile)))
+
+
+def _streamed(x: Launched) -> Parts:
+    """Persistent blocks: whole tiles in turn, then each its share of the k-steps of the others, cut at tiles' ends."""
+    rounds, block = x.whole // x.streams, np.arange(x.streams)
+    whole = np.arange(x.whole)
+    total = (x.tiles - x.whole) * x.k_steps
+    edges = total * np.arange(x.streams + 1) // x.streams / x.k_steps
+    cuts = np.unique(np.concatenate([edges, np.arange(x.tiles - x.whole + 1)]))
+    first, last = cuts[:-1], cuts[1:]
+    owner = np.searchsorted(edges, first, side="right") - 1
+    tile = np.floor(first).astype(np.int64)
+    return Parts(
+        gang=np.concatenate([whole % x.streams, owner]) // x.sms,
+        tile=np.concatenate([whole, x.whole + tile]),
+        code=np.concatenate([whole // x.streams, rounds + np.arange(len(first))]),
+        first=np.concatenate([np.zeros(x.whole), first - tile]),
+        last=np.concatenate([np.ones(x.whole), last - tile]),
+        begin=np.concatenate([(whole // x.streams).astype(np.float64), rounds + first - edges[block[owner]]]),
+    )
+
+
+def work_of_gangs(p: Parts) -> list[float]:
+    """What the blocks of each gang have to do, in tiles' worth of K: the longest of them."""
+    work = np.zeros(int(p.gang.max()) + 1)
+    np.maximum.at(work, p.gang, p.begin + p.last - p.first)
+    return [float(w) for w in work]
+
+
+def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
+    """What blocks read of A and B. Raises TooLarge for more visits than are looked at."""
+    row, column = order(x.raster, x.tiles_m, x.tiles_n, x.group_m)
+    problem, tile = np.divmod(p.tile, x.tiles_m * x.tiles_n)
+    panels = x.tiles_m + x.tiles_n
+    of_a, of_b = problem * panels + row[tile], problem * panels + x.tiles_m + column[tile]
+    codes = int(p.code.max()) + 1
+    together = p.gang * codes + p.code
+    key = np.concatenate([together * panels * x.batch + panel for panel in (of_a, of_b)])
+    _, first, readers = np.unique(key, return_index=True, return_counts=True)
+    panel, part = np.concatenate([of_a, of_b])[first], first % len(tile)
+    pieces = _pieces(x, len(first))
+    begin, end = (np.ceil(edge[part] * pieces - 0.5).astype(np.int64) for edge in (p.first, p.last))
+    count = end - begin
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    at = np.repeat(begin, count) + within
+    which = np.repeat(part, count)
+    done = p.begin[which] + (at + 0.5) / pieces - p.first[which]
+    time = when.at(p.gang[which], done)
+    panel = np.repeat(panel, count)
+    piece = panel * pieces + at
+    sort = np.lexsort((time, piece))
+    panel = panel[sort] % panels
+    sizes = panel_bytes(x) / pieces
+    return Visits(
+        piece[sort], time[sort], np.repeat(readers, count)[sort].astype(np.float64), sizes[panel], panel < x.tiles_m
+    )
+
+
+def _pieces(x: Launched, walks: int) -> int:
+    """Pieces of a panel, a multiple of the slices where tiles are sliced."""
+    if x.streams:
+        return STREAM_PIECES
+    wanted = min(PIECES, max(LEAST_PIECES, MAX_VISITS * x.slices // walks))
+    pieces = -(-wanted // x.slices) * x.slices
+    if walks * pieces // x.slices > 2 * MAX_VISITS:
+        most = 2 * MAX_VISITS * x.slices // pieces
+        raise TooLarge(f"{walks} walks along a panel, more than the {most} that are walked")
+    return pieces
+
+
+def panel_bytes(x: Launched) -> FloatArray:
+    """Bytes of each panel of A, then of B: the last ones may be cut off."""
+    rows = np.minimum(x.bm, x.m - np.arange(x.tiles_m) * x.bm)
+    columns = np.minimum(x.bn, x.n - np.arange(x.tiles_n) * x.bn)
+    return np.concatenate([rows * x.a_bytes, columns * x.b_bytes]) * float(x.k)
+
+
+def tile_bytes(x: Launched) -> FloatArray:
+    """Bytes of C in each tile, in the order of tiles."""
+    row, column = order(x.raster, x.tiles_m, x.tiles_n, x.group_m)
+    rows = np.minimum(x.bm, x.m - row * x.bm)
+    columns = np.minimum(x.bn, x.n - column * x.bn)
+    return np.tile(rows * columns * x.c_bytes, x.batch)
+
+
+def stores(x: Launched, p: Parts, when: progress.Progress) -> Stores:
+    """What blocks store at the end of each part: C of tiles that they own, partial results of others.
+
+    With slices every part leaves a partial result; with streams those that do not begin at a tile's first k-step,
+    which the block that does takes up once it comes to that tile's last k-step itself.
+    """
+    done = when.at(p.gang, p.begin + p.last - p.first)
+    partial = (p.code > 0) & (x.tiles > x.whole) if not x.streams else p.first > 0
+    sizes = np.where(partial, x.bm * x.bn * x.partial_bytes, tile_bytes(x)[p.tile])
+    again = np.full(len(done), np.nan)
+    if x.streams:
+        owner = ~partial
+        finished = np.zeros(x.tiles)
+        np.maximum.at(finished, p.tile, done)
+        again = np.where(partial, finished[p.tile], again)
+        done = np.where(owner, finished[p.tile], done)
+    return Stores(done, sizes, again)

@@ -1,0 +1,158 @@
+"""A launch as the L2 sees it: which blocks there are, what each computes, how many run at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gemmsim.config import Config
+from gemmsim.errors import GemmsimError
+from gemmsim.model import drift, effects, geometry, solver, split
+from gemmsim.model.case import make_case
+from gemmsim.model.demand import Case
+from gemmsim.model.predict import Prediction
+from gemmsim.simulate.raster import COLUMN, GROUPED, ROW
+
+#: tiles of C in a launch that is walked block by block; a larger one takes seconds
+MAX_TILES = 1 << 18
+
+
+class TooLarge(GemmsimError):
+    """A launch whose traffic would take too long to walk."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch. Sizes in elements, *_bytes of an element; tiles are numbered in raster order, problem by problem.
+
+    The first `whole` tiles are computed in one go by a block each. What is left is cut along K: into `slices` each,
+    slice after slice; or, with `streams`, its k-steps are shared out evenly among so many persistent blocks, which
+    also compute the whole tiles, one after another.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    bm: int
+    bn: int
+    k_steps: int
+    a_bytes: float
+    b_bytes: float
+    c_bytes: float
+    partial_bytes: float  # of an element of a partial result
+    result_reads: int  # arrays of C's shape that the epilogue reads
+    reads_c: bool  # C itself is one of them
+    bias: bool
+    raster: str
+    group_m: int
+    whole: int
+    slices: int
+    streams: int
+    sms: int
+    blocks_per_sm: int
+    busy_share: float  # of an SM's time that a block keeps its busiest unit at work (solver.contention)
+    by_age: float  # share of an SM's time that goes to its blocks by age (drift.by_age)
+    depth: float  # k-steps whose loads are in flight together
+    repeats_rows: bool  # rows past M and N are read again, not skipped
+    side_bytes: float  # capacity of one L2 partition
+    partitions: int
+    store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
+
+    @property
+    def tiles_m(self) -> int:
+        """Rows of tiles."""
+        return -(-self.m // self.bm)
+
+    @property
+    def tiles_n(self) -> int:
+        """Columns of tiles."""
+        return -(-self.n // self.bn)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all problems."""
+        return self.tiles_m * self.tiles_n * self.batch
+
+    @property
+    def slots(self) -> int:
+        """Blocks that run at once."""
+        return self.sms * self.blocks_per_sm
+
+
+def case_of(p: Prediction, rows: slice = slice(None), l2: str = "cold_clean") -> Case:
+    """The Case of rows of a prediction, on a cold L2 unless another condition is asked for."""
+    config = Config(p.config.family, {name: v[rows] for name, v in p.config.values.items()})
+    launch, coefficients = p.launch.part(rows), p.calibration.values
+    return make_case(p.problem.take(rows), config, launch, p.blocks_per_sm[rows], p.gpu, coefficients, l2)
+
+
+def ordered(x: Case, raster: str, group_m: int | None = None) -> Case:
+    """The Case with its tiles in another order: rows, columns, or groups of group_m.
+
+    Hilbert's curve, which the closed form does not know, counts as the configuration's own order, or as group_m's.
+    """
+    if raster in (ROW, COLUMN):
+        return replace(x, group_m=np.ones(1) if raster == ROW else geometry.tiles(x.m, x.bm))
+    return x if group_m is None else replace(x, group_m=np.full(1, float(group_m)))
+
+
+def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | None = None) -> Launched:
+    """The launch of a row of a prediction, group_m its own unless another is given.
+
+    Raises GemmsimError for one that cannot launch, TooLarge.
+    """
+    if not p.feasible[row]:
+        raise GemmsimError(f"a launch that is refused has no traffic to simulate: {p.reasons[row]}")
+    part = slice(row, row + 1)
+    q, x = p.problem.take(part), ordered(case_of(p, part), raster, group_m)
+    tiles_m, tiles_n = (int(geometry.tiles(size, tile)[0]) for size, tile in ((x.m, x.bm), (x.n, x.bn)))
+    tiles = tiles_m * tiles_n * int(q.batch[0])
+    if tiles > MAX_TILES:
+        raise TooLarge(f"{tiles} tiles, more than the {MAX_TILES} that are walked")
+    steps = geometry.tiles(x.k, x.bk)
+    units = split.units(x, np.asarray([float(tiles)]), steps)
+    t = x.traits
+    whole, streams, slices = round(_one(units.whole)), 0, 1
+    if _one(t.stream_k) and whole < tiles:
+        streams = round(_one(units.parts))
+    elif whole < tiles:
+        slices = round(min(_one(t.split_k), _one(steps)))
+        whole = whole if slices > 1 else tiles
+    share, catching_up = solver.contention(x, effects.fill(x))
+    return Launched(
+        m=int(q.m[0]),
+        n=int(q.n[0]),
+        k=int(q.k[0]),
+        batch=int(q.batch[0]),
+        bm=round(_one(x.bm)),
+        bn=round(_one(x.bn)),
+        k_steps=round(_one(steps)),
+        a_bytes=x.a_bytes,
+        b_bytes=x.b_bytes,
+        c_bytes=x.c_bytes,
+        partial_bytes=t.partial_bytes,
+        result_reads=x.result_reads,
+        reads_c=q.beta,
+        bias=x.bias,
+        raster=raster,
+        group_m=round(min(_one(x.group_m), tiles_m)),
+        whole=whole,
+        slices=slices,
+        streams=streams,
+        sms=p.gpu.sm_count,
+        blocks_per_sm=round(_one(x.blocks_per_sm)),
+        busy_share=_one(share),
+        by_age=_one(drift.by_age(share, x.blocks_per_sm, t, p.gpu.arch.sub_partitions, catching_up)),
+        depth=_one(t.depth),
+        repeats_rows=bool(_one(t.repeats_rows)),
+        side_bytes=p.gpu.l2_bytes / p.gpu.l2_partitions,
+        partitions=p.gpu.l2_partitions,
+        store_sectors=_one(t.store_sectors),
+    )
+
+
+def _one(values: np.ndarray) -> float:
+    """The entry of an array of one."""
+    return float(np.ravel(values)[0])
