@@ -295,7 +295,10 @@ def _c_share(g: Grid) -> float:
 
 
 def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> FloatArray:
-    """What is stored less what still lies in L2 at the end: the tail wave's tiles, and whole waves that had room."""
+    """What is stored less what still lies in L2 at the end: the tail wave's tiles, and whole waves that had room.
+
+    Of partial results, which are older than C, what has room beside it.
+    """
     tiles, slots, tile_c = w.tiles, w.slots, w.tile_c
     wave_c = slots * tile_c
     tail = np.mod(tiles * g.batch, slots)
@@ -310,7 +313,9 @@ def _written(g: Grid, w: _Waves, footprint: FloatArray, share_c: float) -> Float
     earlier = np.maximum((room - footprint - share_c * wave_c) / fresh + 0.5, 0)
     tail_stays = _logistic((DIRTY_SHARE * g.side_bytes - share_c * tail_c) / (EDGE * g.side_bytes))
     kept = tail_c * tail_stays + last_stays * (1 + earlier) * wave_c
-    return np.asarray(np.maximum(0, g.stored_bytes - kept))
+    result = tiles * g.batch * tile_c
+    older = np.minimum(np.maximum(0, g.stored_bytes - result), np.maximum(0, room - result - footprint))
+    return np.asarray(np.maximum(0, g.stored_bytes - kept - older))
 
 
 def miss_share(distance: FloatArray, capacity: float) -> FloatArray:

@@ -23,6 +23,7 @@ from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
 from gemmsim.model.predict import Prediction
 from gemmsim.model.rates import l2_rate
 from gemmsim.model.traffic import textbook_bytes
+from gemmsim.ranking import TIE
 
 GPUS = [path.stem for path in sorted(Path(load_gpu("h200_sxm").path).parent.glob("*.yaml"))]
 #: rows of a family's space that are looked at; a prime step keeps every parameter's choices among them
@@ -337,6 +338,9 @@ def test_the_first_pick_of_a_whole_space_never_spills(gpu: str, family: str) -> 
     m, n, k = np.repeat(np.asarray(SHAPES), len(space), axis=0).T
     p = predict(m, n, k, gpu=gpu, dtype=dtype, family=family, config=every)
     for i, shape in enumerate(SHAPES):
-        best = i * len(space) + int(np.nanargmin(p.time_s[i * len(space) : (i + 1) * len(space)]))
+        here = slice(i * len(space), (i + 1) * len(space))
         known = gpu.startswith(("a100", "h100", "h200")) or shape[1] % 16 == 0
-        assert p.launch.spill_bytes[best] <= (32 if known else 64), (shape, p.config.row(best))
+        spills = p.launch.spill_bytes[here] > (32 if known else 64)
+        best = i * len(space) + int(np.nanargmin(p.time_s[here]))
+        tied = np.nanmin(np.where(spills, np.inf, p.time_s[here])) <= (1 + TIE) * p.time_s[best]
+        assert tied, (shape, p.config.row(best))
