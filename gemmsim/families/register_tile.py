@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.accesses import Access, access, column, threads
 from gemmsim.families.cuda import Plan, plan_by_tile, tile_macros
 from gemmsim.families.refuse import MAX_GRID_Y, STATIC_SMEM_BYTES, Refusals
 from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
@@ -198,6 +199,32 @@ def _fragment(index: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]
             instructions[chosen] = count[chosen] / width
             passes[chosen] = instructions[chosen] * wavefronts(index[chosen] * count[chosen, None], width)
     return passes, instructions
+
+
+def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
+    """Requests of a block (see Access): every load and store of a tile and of C moves one element a lane."""
+    bm, bn, bk, tm, tn = (column(config[p.name]) for p in PARAMETERS)
+    n, k = column(problem.n), column(problem.k)
+    warps = config["bm"] // config["tm"] * (config["bn"] // config["tn"]) / LANES
+    copies = {name: np.ceil(config[side] * config["bk"] / LANES) for name, side in (("A", "bm"), ("B", "bn"))}
+    flat_a = threads(len(config)) % (bm * bk)
+    flat_b = threads(len(config), bn // LANES + 1) % (bn * bk)
+    across = np.maximum(bn // tn, 1)
+    lane = threads(len(config)) % np.maximum(bm // tm * across, 1)
+    places = {
+        "A": (flat_a % bk * (bm + 4) + flat_a // bk, flat_a // bk * k + flat_a % bk),
+        "B": (flat_b, flat_b // bn * n + flat_b % bn),
+    }
+    found = []
+    for name, (shared, memory) in places.items():
+        found.append(access(f"{name}: load", copies[name], WIDTH, memory=WIDTH * memory))
+        found.append(access(f"{name}: store", copies[name], WIDTH, shared=WIDTH * shared))
+    for name, index, count in (("A", lane // across, config["tm"]), ("B", lane % across, config["tn"])):
+        wide = np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1))
+        found.append(access(f"{name}: fragments", warps * config["bk"] * count / wide, WIDTH * wide,
+                            shared=WIDTH * index * column(count)))  # fmt: skip
+    memory = WIDTH * (lane // across * tm * n + lane % across * tn)
+    return (*found, access("C: store", 0.0, WIDTH, memory=memory, ends=warps * config["tm"] * config["tn"]))
 
 
 def group_m(config: Config) -> FloatArray:

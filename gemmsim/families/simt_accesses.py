@@ -9,6 +9,7 @@ import numpy as np
 from gemmsim.config import Config
 from gemmsim.families import simt_resources
 from gemmsim.families.accesses import Access, access, column, idle, threads
+from gemmsim.families.simt_launch import REDUCE_RESULTS, REDUCE_THREADS
 from gemmsim.families.simt_resources import PAD_BYTES, copies, lanes_across, threads_of, turned, vector
 from gemmsim.families.simt_traits import groups, lane_map
 from gemmsim.families.traits import inside
@@ -17,6 +18,10 @@ from gemmsim.problem import FloatArray, Gemm, IntArray
 
 #: LDS with a false predicate that ptxas puts before each tile's cp.async (sm_90a, NVRTC 13.5): no lane takes part
 PLACEHOLDERS = 3
+#: warp instructions of `reduce`, read off its disassembly: start and end, a round of eight slices, one slice of the
+#: rest; and what comes before either
+REDUCE, REDUCE_ROUND, REDUCE_SLICE, REDUCE_BEFORE = 110.0, 48.0, 12.0, (18.0, 13.0)
+ROUND = 8
 
 
 def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
@@ -98,3 +103,11 @@ def _stores(problem: Gemm, config: Config, warps: FloatArray) -> Access:
 def _lanes(config: Config) -> tuple[IntArray, IntArray]:
     lm, ln = (np.maximum(config[whole] // config[part], 1) for whole, part in (("wm", "tm"), ("wn", "tn")))
     return lane_map(lm, ln)
+
+
+def second_instructions(config: Config) -> FloatArray:
+    """Warp instructions of the second kernel for each tile whose slices it sums."""
+    rounds, rest = config["split_k"] // ROUND, config["split_k"] % ROUND
+    own = REDUCE + rounds * REDUCE_ROUND + rest * REDUCE_SLICE
+    own = own + REDUCE_BEFORE[0] * (rounds > 0) + REDUCE_BEFORE[1] * (rest > 0)
+    return np.asarray(own * REDUCE_THREADS / LANES * np.ceil(config["bm"] * config["bn"] / REDUCE_RESULTS))
