@@ -58,7 +58,7 @@ def idle(name: str, steps: FloatArray, ends: npt.ArrayLike = 0.0) -> Access:
 
 
 def threads(rows: int, apart: npt.ArrayLike = 1) -> IntArray:
-    """Threads of SAMPLE warps, numbered on past the block's last: (rows, SAMPLE, 32). apart: warps from one to the next."""
+    """Threads of SAMPLE warps, so many apart, numbered on past the block's last: (rows, SAMPLE, 32)."""
     warp = np.arange(SAMPLE)[:, None] * column(apart) * LANES + np.arange(LANES)
     return np.asarray(np.broadcast_to(warp, (rows, SAMPLE, LANES)))
 
@@ -66,3 +66,9 @@ def threads(rows: int, apart: npt.ArrayLike = 1) -> IntArray:
 def column(values: npt.ArrayLike) -> IntArray:
     """A value a row, beside arrays of addresses."""
     return np.asarray(values, np.int64).reshape(-1, 1, 1)
+
+
+def across(flat: IntArray, lanes: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """Row and place of each lane where so many lie in a row."""
+    row, place = np.divmod(flat, np.asarray(lanes, np.int64))
+    return np.asarray(row, np.int64), np.asarray(place, np.int64)

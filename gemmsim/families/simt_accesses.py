@@ -8,7 +8,7 @@ import numpy as np
 
 from gemmsim.config import Config
 from gemmsim.families import simt_resources
-from gemmsim.families.accesses import Access, access, column, idle, threads
+from gemmsim.families.accesses import Access, access, across, column, idle, threads
 from gemmsim.families.simt_launch import REDUCE_RESULTS, REDUCE_THREADS
 from gemmsim.families.simt_resources import PAD_BYTES, copies, lanes_across, threads_of, turned, vector
 from gemmsim.families.simt_traits import groups, lane_map
@@ -68,13 +68,13 @@ def _places(problem: Gemm, config: Config, side: str, wide: IntArray, edge: bool
     size, bk, wide, width = column(config[side]), column(config["bk"]), column(wide), problem.a_bytes
     stride = column(problem.a_stride if side == "bm" else problem.b_stride)
     if turned(side, problem.layout):
-        flat, across = threads(len(config)), lanes_across(bk, wide)
-        line, k = flat // across % size, flat % across * wide
+        line, k = across(threads(len(config)), lanes_across(bk, wide))
+        line, k = line % size, k * wide
         shared = k * (size + PAD_BYTES // width) + line
         return shared * width, (line * (0 if edge else 1) * stride + k) * width
     row = size // wide  # lanes that copy one
-    flat = threads(len(config), row // LANES + 1) % (row * bk)
-    k, place = flat // row, flat % row * wide
+    k, place = across(threads(len(config), row // LANES + 1) % (row * bk), row)
+    place = place * wide
     return (k * size + place) * width, (k * stride + place) * width
 
 

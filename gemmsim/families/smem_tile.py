@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.accesses import Access, access, column, threads
+from gemmsim.families.accesses import Access, access, across, column, threads
 from gemmsim.families.cuda import Plan, plan_by_tile, tile_macros
 from gemmsim.families.refuse import MAX_GRID_Y, STATIC_SMEM_BYTES, Refusals
 from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
@@ -145,8 +145,7 @@ def _lanes(u: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
 def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
     """Requests of a block (see Access): one element a lane."""
     tile, pitch = column(config["bm"]), column(config["bm"] + config["pad"])
-    thread = threads(len(config)) % (tile * tile)
-    row, place = thread // tile, thread % tile
+    row, place = across(threads(len(config)) % (tile * tile), tile)
     warps = config["bm"] ** 2 / LANES
     result = row * column(problem.n) + place
     return (

@@ -100,9 +100,7 @@ def conflicts(accesses: Sequence[Access], steps: FloatArray, walks: FloatArray) 
     return _total(accesses, [counted(a).conflicts for a in accesses], steps, walks)
 
 
-def _total(
-    accesses: Sequence[Access], each: Sequence[FloatArray], steps: FloatArray, walks: FloatArray
-) -> FloatArray:
+def _total(accesses: Sequence[Access], each: Sequence[FloatArray], steps: FloatArray, walks: FloatArray) -> FloatArray:
     parts = [(a.steps * steps + a.ends * walks) * one for a, one in zip(accesses, each, strict=True)]
     return np.asarray(sum(parts))
 

@@ -75,8 +75,9 @@ def asynchronous(p: Prediction) -> Mask:
 
 def joined(parts: Sequence[Warps]) -> Warps:
     """All launches, one after another."""
-    sides = (_together([getattr(p, side) for p in parts]) for side in ("counted", "predicted"))
-    return Warps(*sides, *(np.concatenate([getattr(p, name) for p in parts]) for name in ("asynchronous", "spills")))
+    counted, predicted = (_together([getattr(p, side) for p in parts]) for side in ("counted", "predicted"))
+    cuts = (np.concatenate([getattr(p, name) for p in parts]) for name in ("asynchronous", "spills"))
+    return Warps(counted, predicted, *cuts)
 
 
 def _together(parts: Sequence[Executed]) -> Executed:
