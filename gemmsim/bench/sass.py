@@ -36,6 +36,7 @@ INTEGER = frozenset(
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.(\S+?),")
 _LABEL = re.compile(r"^(\.L_x?_?\w+):")
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
+_NEVER = "@!PT "
 _GUARD = re.compile(r"^\{?\s*(?:@!?U?P\w+\s+)?")
 _FFMA = re.compile(r"FFMA\S*\s+R\d+, (\S+), (\S+), (\S+)$")
 
@@ -56,6 +57,7 @@ class Loop:
     integer: int
     barriers: int
     other: int
+    inner: int  # those of them in loops within it, whose trips the disassembly does not tell: 0 if it has none
     reads: float
     bank_clk: float
     outside: int  # instructions of the kernel outside of the loop
@@ -110,21 +112,25 @@ def _parsed(text: str, kernel: str) -> tuple[list[str], dict[str, int]]:
             if label:
                 labels[label[1]] = len(instructions)
             elif instruction:
-                instructions.append(_GUARD.sub("", instruction[1]))
+                never = instruction[1].startswith(_NEVER)  # what ptxas puts there to pass the time
+                instructions.append("NOP" if never else _GUARD.sub("", instruction[1]))
     return instructions, labels
 
 
 def _counted(instructions: Sequence[str], labels: dict[str, int]) -> Loop | None:
-    hot = _hot(instructions, list(_loops(instructions, labels)))
+    loops = list(_loops(instructions, labels))
+    hot = _hot(instructions, loops)
     if hot is None:
         return None
+    within = {i for first, last in loops if hot[0] <= first and last < hot[1] for i in range(first, last + 1)}
     body = instructions[hot[0] : hot[1] + 1]
     counts, (reads, clk) = Counter(map(_class, body)), _banks(body)
     known = {f.name: counts[f.name] for f in fields(Loop) if f.type == "int" and f.name in counts}
     zero = {f.name: 0 for f in fields(Loop)}
     whole = sum(map(_is_math, instructions))
     rest = {"instructions": len(body), "reads": reads, "bank_clk": clk, "outside": len(instructions) - len(body)}
-    return Loop(**(zero | known | rest | {"outside_math": whole - counts["math"]}))  # type: ignore[arg-type]
+    rest |= {"outside_math": whole - counts["math"], "inner": len(within)}
+    return Loop(**(zero | known | rest))  # type: ignore[arg-type]
 
 
 def _loops(instructions: Sequence[str], labels: dict[str, int]) -> Iterator[tuple[int, int]]:

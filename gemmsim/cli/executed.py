@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_sum"
 INSTRUCTIONS = "smsp__inst_executed_sum"
-LOOP = "sass_instructions"
+LOOP, INNER = "sass_instructions", "sass_inner"
 SPILLS = "spill_bytes"
 
 
@@ -37,8 +37,9 @@ def _of(table: Table, group: Group, sizes: Mapping[str, IntArray], options: Opti
         return optional(table, name, group.where)
 
     p = predicted(table, sizes, group, options)
-    counted = Executed(*(column(name) for name in (WAVEFRONTS, CONFLICTS, INSTRUCTIONS)))
-    return Warps(counted, executed(p, column(LOOP)), asynchronous(p), np.nan_to_num(column(SPILLS)) > 0)
+    counted = Executed(*(column(name) for name in (WAVEFRONTS, CONFLICTS, INSTRUCTIONS, INSTRUCTIONS)))
+    loop = np.where(np.nan_to_num(column(INNER)) > 0, np.nan, column(LOOP))  # loops within it: no count of a k-step
+    return Warps(counted, executed(p, loop), asynchronous(p), np.nan_to_num(column(SPILLS)) > 0)
 
 
 def optional(table: Table, name: str, where: Index | None) -> FloatArray:

@@ -1,7 +1,8 @@
 """What the warps of a launch execute beside hardware counters: shared-memory wavefronts, and instructions.
 
-Wavefronts come from the lane addresses that a family's `access_patterns` gives, instructions from the main loop's count
-in the disassembly. A family's `second_instructions` are those of the kernel that sums slices.
+Wavefronts come from the lane addresses that a family's `access_patterns` gives; instructions from the main loop's count
+in the disassembly, and from what the family says of its tile. A family's `second_instructions` are those of the kernel
+that sums slices.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim import families
+from gemmsim.families.wavefronts import LANES
 from gemmsim.model import effects, shared_memory
 from gemmsim.model.demand import Demand
 from gemmsim.model.predict import Prediction
@@ -30,6 +32,7 @@ class Executed:
     shared_wavefronts: FloatArray
     shared_conflicts: FloatArray  # those of them that bank conflicts add
     instructions: FloatArray  # of warps
+    sass_instructions: FloatArray  # the same, with the main loop's from the disassembly
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ def executed(p: Prediction, loop: FloatArray) -> Executed:
         shared = [f(accesses, steps, walks) for f in (shared_memory.wavefronts, shared_memory.conflicts)]
     t, c = x.traits, x.c
     ends = c["start_slots"] + c["prologue_slots"] * t.prologue_loads + c["epilogue_slots"] * t.accumulators
-    own = t.warps * (loop * steps + ends * walks) + x.epilogue_slots * x.bm * x.bn / 32 * d.tiles
-    columns = (*shared, own + _second(module, p, d))
+    ends = t.warps * ends * walks + x.epilogue_slots * x.bm * x.bn / LANES * d.tiles + _second(module, p, d)
+    tile = d.issue_clk * x.gpu.arch.sub_partitions + np.where(t.joint_issue, t.fmas / LANES, 0)
+    columns = (*shared, tile * steps + ends, t.warps * loop * steps + ends)
     return Executed(*(np.where(p.feasible, v, np.nan) for v in columns))
 
 
@@ -93,8 +97,9 @@ def scores(x: Warps) -> list[dict[str, object]]:
         ("  no spills, cp.async", "shared_wavefronts", ~x.spills & x.asynchronous),
         ("  launches that spill", "shared_wavefronts", x.spills),
         ("bank conflicts, of wavefronts (points)", "shared_conflicts", every),
-        ("instructions", "instructions", every),
-        ("  no spills", "instructions", ~x.spills),
+        ("instructions, from the tile alone", "instructions", ~x.spills),
+        ("instructions, main loop from SASS", "sass_instructions", every),
+        ("  no spills", "sass_instructions", ~x.spills),
     )
     table = (_score(what, term, cut, x) for what, term, cut in cuts)
     return [row for row in table if row["rows"]]

@@ -30,6 +30,7 @@ LISTING = """\
         /*0030*/                   STS [R1], R4 ;
         /*0040*/              @!P1 BRA `(.L_x_1) ;
         /*0050*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*0058*/              @!PT LDS RZ, [RZ] ;
         /*0060*/                   LDS.128 R8, [R5] ;
         /*0070*/                   LDS.64 R16, [R5+0x10] ;
         /*0080*/                   LDS R20, [R5+0x20] ;
@@ -54,8 +55,8 @@ LISTING = """\
 def test_listing() -> None:
     loop = sass._counted(*sass._parsed(LISTING, "gemm"))
     assert loop == sass.Loop(
-        instructions=16, math=3, lds32=1, lds64=1, lds128=1, sts=1, ldgsts=1, ldg=1, local=1, integer=2, barriers=1,
-        other=3, reads=pytest.approx(8 / 3), bank_clk=pytest.approx((2 + 1 + 3) / 3), outside=6, outside_math=2,
+        instructions=17, math=3, lds32=1, lds64=1, lds128=1, sts=1, ldgsts=1, ldg=1, local=1, integer=2, barriers=1,
+        other=4, inner=2, reads=pytest.approx(8 / 3), bank_clk=pytest.approx((2 + 1 + 3) / 3), outside=6, outside_math=2,
     )  # fmt: skip
     assert sass.columns(loop)["sass_lds128"] == "1"
     reduce = sass._counted(*sass._parsed(LISTING, "reduce"))
@@ -87,6 +88,7 @@ def test_register_tile_multiplies_what_its_tile_says(arch: str, tmp_path: Path) 
         assert loop.sts == loop.ldg
         assert 1 <= loop.bank_clk <= 3
         assert loop.outside_math == 0
+        assert (loop.inner == 0) == (loop.ldg == (bm + bn) * bk / (bm // tm * (bn // tn)))
         assert loop.instructions > loop.math + loop.lds128
         copies = (bm + bn) * bk / (bm // tm * (bn // tn))
         if loop.ldg == copies:  # every copy is unrolled: static counts are those of a k-step
