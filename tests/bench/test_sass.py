@@ -56,7 +56,8 @@ def test_listing() -> None:
     loop = sass._counted(*sass._parsed(LISTING, "gemm"))
     assert loop == sass.Loop(
         instructions=17, math=3, lds32=1, lds64=1, lds128=1, sts=1, ldgsts=1, ldg=1, local=1, integer=2, barriers=1,
-        other=4, inner=2, reads=pytest.approx(8 / 3), bank_clk=pytest.approx((2 + 1 + 3) / 3), outside=6, outside_math=2,
+        other=4, inner=2, reads=pytest.approx(8 / 3), bank_clk=pytest.approx((2 + 1 + 3) / 3), outside=6,
+        outside_math=2,
     )  # fmt: skip
     assert sass.columns(loop)["sass_lds128"] == "1"
     reduce = sass._counted(*sass._parsed(LISTING, "reduce"))
