@@ -14,11 +14,11 @@ from gemmsim.rows import Index, Table
 if TYPE_CHECKING:
     from gemmsim.simulate.warps import Warps
 
-#: Nsight Compute's metrics, and the main loop's instructions as `gemmsim compile --sass` writes them
+#: Nsight Compute's metrics, and instructions of a k-step as `gemmsim compile --sass` writes them
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_sum"
 INSTRUCTIONS = "smsp__inst_executed_sum"
-LOOP, INNER = "sass_instructions", "sass_inner"
+STEP = "sass_step"
 SPILLS = "spill_bytes"
 
 
@@ -38,8 +38,7 @@ def _of(table: Table, group: Group, sizes: Mapping[str, IntArray], options: Opti
 
     p = predicted(table, sizes, group, options)
     counted = Executed(*(column(name) for name in (WAVEFRONTS, CONFLICTS, INSTRUCTIONS, INSTRUCTIONS)))
-    loop = np.where(np.nan_to_num(column(INNER)) > 0, np.nan, column(LOOP))  # loops within it: no count of a k-step
-    return Warps(counted, executed(p, loop), asynchronous(p), np.nan_to_num(column(SPILLS)) > 0)
+    return Warps(counted, executed(p, column(STEP)), asynchronous(p), np.nan_to_num(column(SPILLS)) > 0)
 
 
 def optional(table: Table, name: str, where: Index | None) -> FloatArray:

@@ -239,6 +239,12 @@ def _widest(count: IntArray) -> IntArray:
     return np.asarray(np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1)), np.int64)
 
 
+def loops_within(config: Mapping[str, int]) -> tuple[float, float]:
+    """How often the loops within the main loop go round, a mean over threads: copies of A, then of B."""
+    threads = config["bm"] // config["tm"] * (config["bn"] // config["tn"])
+    return config["bm"] * config["bk"] / threads, config["bn"] * config["bk"] / threads
+
+
 def group_m(config: Config) -> FloatArray:
     """Row-major: blockIdx.x walks N."""
     return np.ones(len(config))

@@ -45,8 +45,8 @@ class Warps:
     spills: Mask
 
 
-def executed(p: Prediction, loop: FloatArray) -> Executed:
-    """What is predicted of the rows of a prediction. loop: instructions of the main loop of one warp, NaN: unknown."""
+def executed(p: Prediction, step: FloatArray) -> Executed:
+    """What is predicted of the rows of a prediction. step: instructions of a k-step of one warp, NaN: unknown."""
     x = case_of(p)
     d = effects.fill(x)
     steps, walks = d.tiles * d.k_steps, d.units.whole + d.units.parts * d.units.begun
@@ -61,7 +61,7 @@ def executed(p: Prediction, loop: FloatArray) -> Executed:
     ends = c["start_slots"] + c["prologue_slots"] * t.prologue_loads + c["epilogue_slots"] * t.accumulators
     ends = t.warps * ends * walks + x.epilogue_slots * x.bm * x.bn / LANES * d.tiles + _second(module, p, d)
     tile = d.issue_clk * x.gpu.arch.sub_partitions + np.where(t.joint_issue, t.fmas / LANES, 0)
-    columns = (*shared, tile * steps + ends, t.warps * loop * steps + ends)
+    columns = (*shared, tile * steps + ends, t.warps * step * steps + ends)
     return Executed(*(np.where(p.feasible, v, np.nan) for v in columns))
 
 

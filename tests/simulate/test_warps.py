@@ -63,12 +63,33 @@ def test_instructions_with_the_disassembly(row: int, tmp_path: Path) -> None:
     assert made.cubin is not None
     loop = main_loop(made.cubin, "gemm")
     assert loop is not None
-    assert loop.inner == 0
+    assert loop.step == loop.instructions
     facts = {name: rows.number(name, at) for name in ("regs_per_thread", "spill_bytes", "smem_bytes")}
     sizes = (rows.whole(d, at) for d in "mnk")
     p = predict(*sizes, gpu="h200_sxm", dtype="fp32", family="simt", config=config, facts=facts)
-    found = executed(p, np.asarray([float(loop.instructions)])).sass_instructions
+    found = executed(p, np.asarray([loop.step])).sass_instructions
     assert found[0] == pytest.approx(rows.number("smsp__inst_executed_sum", at)[0], rel=0.01)
+
+
+@pytest.mark.parametrize("row", [0, 7, 14])
+def test_instructions_with_loops_within_the_main_loop(row: int, tmp_path: Path) -> None:
+    """register_tile's copies: two, four and one a thread of each operand. Found: within 1.4 %."""
+    pytest.importorskip("cuda.core")
+    from gemmsim.bench.compile import Request, compile_all
+    from gemmsim.bench.sass import main_loop
+
+    rows = read_csv(str(ROWS / "register_tile_fp32_counters.csv.gz"))
+    at = np.asarray([row])
+    config = {p.name: int(rows.whole(p.name, at)[0]) for p in register_tile.PARAMETERS}
+    _, made = next(
+        compile_all([Request("register_tile", Form("fp32"), tuple(config.items()), "sm_90a")], cache=tmp_path)
+    )
+    assert made.cubin is not None
+    loop = main_loop(made.cubin, "gemm", register_tile.loops_within(config))
+    assert loop is not None
+    p = predict(1024, 1024, 1024, gpu="h200_sxm", dtype="fp32", family="register_tile", config=config)
+    found = executed(p, np.asarray([loop.step])).sass_instructions
+    assert found[0] == pytest.approx(rows.number("smsp__inst_executed_sum", at)[0], rel=0.015)
 
 
 def of(family: str, m: int = 2048, n: int = 2048, k: int = 2048, **config: int) -> Executed:
