@@ -27,9 +27,8 @@ ROUND = 8
 def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
     """Requests of a block (see Access). Those of the second kernel, that sums slices, touch global memory alone."""
     warps = threads_of(config) / LANES
-    asynchronous = config["async_copy"] == 1
-    tiles = np.maximum(1, np.where(asynchronous, config["stages"] - 1, 0))  # that are on their way before the loop
-    placeholders = idle("placeholders", np.where(asynchronous, PLACEHOLDERS * warps, 0.0), PLACEHOLDERS * warps * tiles)
+    before_copies = np.where(config["async_copy"] == 1, PLACEHOLDERS * warps, 0.0)
+    placeholders = idle("placeholders", before_copies, before_copies * (config["stages"] - 1))  # tiles before the loop
     copying = [x for side in ("bm", "bn") for x in _copies(problem, config, side)]
     return (*copying, placeholders, *_fragments(problem, config, warps), _stores(problem, config, warps))
 
