@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
+from math import isnan, nan
 from pathlib import Path
 
 from gemmsim.errors import GemmsimError
@@ -36,6 +37,7 @@ INTEGER = frozenset(
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.(\S+?),")
 _LABEL = re.compile(r"^(\.L_x?_?\w+):")
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
+_NEVER = "@!PT "
 _GUARD = re.compile(r"^\{?\s*(?:@!?U?P\w+\s+)?")
 _FFMA = re.compile(r"FFMA\S*\s+R\d+, (\S+), (\S+), (\S+)$")
 
@@ -56,6 +58,7 @@ class Loop:
     integer: int
     barriers: int
     other: int
+    step: float  # instructions that a k-step executes; NaN where loops within go round an unknown number of times
     reads: float
     bank_clk: float
     outside: int  # instructions of the kernel outside of the loop
@@ -64,12 +67,16 @@ class Loop:
 
 def columns(loop: Loop) -> dict[str, str]:
     """The counts as the columns sass_X of a batch."""
-    return {f"sass_{f.name}": f"{getattr(loop, f.name):g}" for f in fields(loop)}
+    counts = {f"sass_{f.name}": getattr(loop, f.name) for f in fields(loop)}
+    return {name: "" if isnan(count) else f"{count:g}" for name, count in counts.items()}
 
 
-def main_loop(cubin: Path, kernel: str) -> Loop | None:
-    """The counts of a kernel's main loop; None if no loop multiplies. Raises GemmsimError without nvdisasm."""
-    return _counted(*_parsed(_disassembled(cubin), kernel))
+def main_loop(cubin: Path, kernel: str, rounds: Sequence[float] = ()) -> Loop | None:
+    """The counts of a kernel's main loop; None if no loop multiplies. Raises GemmsimError without nvdisasm.
+
+    rounds: how often each loop within it goes round in the source, in their order, a mean over warps.
+    """
+    return _counted(*_parsed(_disassembled(cubin), kernel), rounds)
 
 
 def nvdisasm() -> str:
@@ -110,30 +117,76 @@ def _parsed(text: str, kernel: str) -> tuple[list[str], dict[str, int]]:
             if label:
                 labels[label[1]] = len(instructions)
             elif instruction:
-                instructions.append(_GUARD.sub("", instruction[1]))
+                never = instruction[1].startswith(_NEVER)  # what ptxas puts there to pass the time
+                instructions.append("NOP" if never else _GUARD.sub("", instruction[1]))
     return instructions, labels
 
 
-def _counted(instructions: Sequence[str], labels: dict[str, int]) -> Loop | None:
-    hot = _hot(instructions, list(_loops(instructions, labels)))
+def _counted(instructions: Sequence[str], labels: dict[str, int], rounds: Sequence[float] = ()) -> Loop | None:
+    loops = list(_loops(instructions, labels))
+    hot = _hot(instructions, loops)
     if hot is None:
         return None
+    within = sorted(loop for loop in loops if hot[0] <= loop[0] and loop[1] < hot[1])
     body = instructions[hot[0] : hot[1] + 1]
     counts, (reads, clk) = Counter(map(_class, body)), _banks(body)
     known = {f.name: counts[f.name] for f in fields(Loop) if f.type == "int" and f.name in counts}
     zero = {f.name: 0 for f in fields(Loop)}
     whole = sum(map(_is_math, instructions))
     rest = {"instructions": len(body), "reads": reads, "bank_clk": clk, "outside": len(instructions) - len(body)}
-    return Loop(**(zero | known | rest | {"outside_math": whole - counts["math"]}))  # type: ignore[arg-type]
+    rest |= {"outside_math": whole - counts["math"], "step": len(body) + _repeats(instructions, labels, within, rounds)}
+    return Loop(**(zero | known | rest))  # type: ignore[arg-type]
+
+
+def _repeats(
+    instructions: Sequence[str], labels: dict[str, int], within: Sequence[tuple[int, int]], rounds: Sequence[float]
+) -> float:
+    """Instructions that loops within add to a walk past each instruction once, or take off it; NaN: unknown.
+
+    ptxas unrolls such a loop, and what the unrolled rounds leave over it puts in front of it, each round followed by a
+    branch past the others.
+    """
+    if not within:
+        return 0.0
+    if len(within) != len(rounds):
+        return nan
+    begin, total = within[0][0], 0.0
+    begin = max((last + 1 for first, last in _loops(instructions, labels) if last < begin), default=0)
+    for (first, last), count in zip(within, rounds, strict=True):
+        unrolled = sum(_class(text) == "sts" for text in instructions[first : last + 1])
+        skips = _skips(instructions, labels, begin, first)
+        if len(skips) != unrolled - 1:
+            return nan
+        for trips, share in ((int(count), 1 - count % 1), (int(count) + 1, count % 1)):
+            left = trips % unrolled
+            skipped = skips[left] if left < len(skips) else 0
+            total += share * ((trips // unrolled - 1) * (last + 1 - first) - skipped)
+        begin = last + 1
+    return total
+
+
+def _skips(instructions: Sequence[str], labels: dict[str, int], begin: int, end: int) -> list[int]:
+    """Instructions that each branch to the most common target within begin..end jumps over, longest first."""
+    jumps: dict[int, list[int]] = {}
+    for i in range(begin, end):
+        target = _target(instructions[i], labels)
+        if target is not None and i < target <= end:
+            jumps.setdefault(target, []).append(target - i - 1)
+    return max(jumps.values(), key=len, default=[])
+
+
+def _target(text: str, labels: dict[str, int]) -> int | None:
+    """Where a branch goes; None for anything else."""
+    found = re.search(r"\((\.L\w+)\)", text) if text.startswith("BRA") else None
+    return labels.get(found[1]) if found else None
 
 
 def _loops(instructions: Sequence[str], labels: dict[str, int]) -> Iterator[tuple[int, int]]:
     """First and last instruction of each loop: a branch to a label before it."""
     for i, text in enumerate(instructions):
-        if text.startswith("BRA"):
-            target = re.search(r"\((\.L\w+)\)", text)
-            if target and labels.get(target[1], i + 1) < i:
-                yield labels[target[1]], i
+        target = _target(text, labels)
+        if target is not None and target < i:
+            yield target, i
 
 
 def _hot(instructions: Sequence[str], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gemmsim.cli.batch import Options, dimensions_of, groups, predicted
+from gemmsim.cli.executed import optional, warps
 from gemmsim.cli.tables import Column, emit, progress
 from gemmsim.errors import GemmsimError
-from gemmsim.problem import FloatArray
 from gemmsim.rows import Table, check_out, read_csv, write_csv
 
 if TYPE_CHECKING:
@@ -41,17 +41,18 @@ def validate(paths: Sequence[str], options: Options, each: str | None, format: s
 
     Raises GemmsimError for a file without counters.
     """
-    from gemmsim.simulate.score import each as columns
-    from gemmsim.simulate.score import scores
+    from gemmsim.simulate import score
+    from gemmsim.simulate import warps as execution
 
     if each is not None:
         check_out(each)
     whole = read(paths, options)
+    executed = execution.joined([warps(_counted_rows(read_csv(path)), options) for path in paths])
     if each is not None:
-        write_csv(each, dict(columns(whole)))
+        write_csv(each, {**score.each(whole), **execution.each(executed)})
     lost = int(np.isnan(whole.simulated.dram_read_bytes).sum())
     notes = [f"{lost} launches cannot be simulated: the closed form alone is scored on them"] if lost else []
-    emit(scores(whole), COLUMNS, format, out, notes=notes)
+    emit([*score.scores(whole), *execution.scores(executed)], COLUMNS, format, out, notes=notes)
 
 
 def read(paths: Sequence[str], options: Options) -> Launches:
@@ -85,7 +86,7 @@ def _launches(table: Table, options: Options) -> Launches:
             for found in score.simulated(p):
                 simulated.append(found)
                 step(1)
-            spills = score.spilling(_optional(table, SPILLED, group.where), counted)
+            spills = score.spilling(optional(table, SPILLED, group.where), counted)
             both = score.together(simulated), score.closed(p)
             kind = score.is_small(p), score.is_summed(p)
             parts.append(score.Launches(counted, *both, score.operand_bytes(p), *kind, spills))
@@ -95,14 +96,7 @@ def _launches(table: Table, options: Options) -> Launches:
 def _bytes(table: Table, where: Any) -> Bytes:
     from gemmsim.simulate.score import Bytes
 
-    sectors, hit = _optional(table, SECTORS, where), _optional(table, SECTORS_HIT, where)
+    sectors, hit = optional(table, SECTORS, where), optional(table, SECTORS_HIT, where)
     read, written = table.number(READ, where), table.number(WRITTEN, where)
-    sectors_read = _optional(table, SECTORS_READ, where)
+    sectors_read = optional(table, SECTORS_READ, where)
     return Bytes(read, written, SECTOR_BYTES * sectors_read, SECTOR_BYTES * sectors, hit / sectors)
-
-
-def _optional(table: Table, name: str, where: Any) -> FloatArray:
-    """A column of numbers, NaN where it has none or is not there."""
-    if name in table:
-        return table.number(name, where, blank_ok=True)
-    return np.full(len(table) if where is None else len(where), np.nan)

@@ -95,7 +95,7 @@ def facts(
         row = group.rows[i]
         _put(cells, row, _facts(group, i, found))
         if settings.sass and found.status == "ok":
-            _put(cells, row, _loop(found))
+            _put(cells, row, _loop(group, i, found))
         copy = export.keep(found, config_key(group.config.row(i)))
         if copy:
             _put(cells, row, {"cubin": copy})
@@ -132,13 +132,15 @@ def _compiled(
             yield *triton[at], made
 
 
-def _loop(found: Compiled) -> dict[str, str]:
+def _loop(group: Asked, i: int, found: Compiled) -> dict[str, str]:
     """The columns sass_X; none where no loop multiplies."""
     from gemmsim.bench.compile import KERNEL
     from gemmsim.bench.sass import columns, main_loop
 
     assert found.cubin is not None
-    loop = main_loop(found.cubin, getattr(found, "name", KERNEL))
+    within = getattr(families.family(group.family), "loops_within", None)
+    rounds = within(group.config.row(i)) if within else ()
+    loop = main_loop(found.cubin, getattr(found, "name", KERNEL), rounds)
     return {} if loop is None else columns(loop)
 
 

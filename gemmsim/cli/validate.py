@@ -92,7 +92,8 @@ def command(
     on: `--split config,shape` scores configurations and problems that were not fitted on.
 
     With --counters: errors of DRAM bytes read and written, of bytes between L2 and SMs and of the hit rate, of the
-    simulator (gemmsim.simulate) and the closed form (gemmsim.model.traffic) side by side. docs/traffic.md says more.
+    simulator (gemmsim.simulate) and the closed form (gemmsim.model.traffic) side by side, and of shared-memory
+    wavefronts, bank conflicts and instructions. docs/traffic.md and docs/shared_memory.md say more.
     """
     if counters:
         given = {"--rows": rows, "--split": split, "--sample": sample, "--fit-with": fit_with, "--without": without,

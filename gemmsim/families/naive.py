@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.accesses import Access, access, column, threads
 from gemmsim.families.cuda import Plan, plan_by_tile, tile_macros
 from gemmsim.families.refuse import MAX_GRID_Y, Refusals
 from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
@@ -54,6 +55,7 @@ REGISTERS = ((1, 20), (2, 24), (4, 27), (8, 32))
 STEP_INSTRUCTIONS, COLUMN_INSTRUCTIONS = 9.0, 5.0
 #: those of them on the half-rate pipe: loop and A's address, B's address
 STEP_INTEGER, COLUMN_INTEGER = 4.0, 2.0
+WIDTH = 4  # bytes of an element
 #: elements of a 128 B line and of a 32 B sector
 LINE, SECTOR = 32, 8
 #: warps whose addresses are looked at: they differ only if the tile's sides are not powers of two
@@ -165,6 +167,20 @@ def _live(problem: Gemm, config: Config, rows: FloatArray, width: FloatArray) ->
         return np.minimum(1, np.ceil(size / warp) * warp / (np.ceil(size / tile) * tile))
 
     return np.asarray(share(problem.m, config["bm"], rows) * share(problem.n, config["bn"], width))
+
+
+def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
+    """Requests of a block (see Access), for one element a lane: to global memory alone."""
+    bm, bn = column(config["bm"]), column(config["bn"])
+    thread = threads(len(config)) % (bm * bn)
+    along = column(config["coalesced"]) == 1
+    row, place = np.where(along, thread // bn, thread % bm), np.where(along, thread % bn, thread // bm)
+    warps = config["bm"] * config["bn"] / LANES
+    return (
+        access("A: load", warps * config["bk"], WIDTH, memory=WIDTH * row * column(problem.k)),
+        access("B: load", warps * config["bk"], WIDTH, memory=WIDTH * place),
+        access("C: store", 0.0, WIDTH, memory=WIDTH * (row * column(problem.n) + place), ends=warps),
+    )
 
 
 def group_m(config: Config) -> FloatArray:

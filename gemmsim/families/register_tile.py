@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.accesses import Access, access, across, column, threads
 from gemmsim.families.cuda import Plan, plan_by_tile, tile_macros
 from gemmsim.families.refuse import MAX_GRID_Y, STATIC_SMEM_BYTES, Refusals
 from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
@@ -193,11 +194,55 @@ def _lanes(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
 def _fragment(index: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
     """Wavefronts and instructions of one warp whose lanes each read `count` consecutive words from index x count."""
     passes, instructions = np.zeros(len(count)), np.zeros(len(count))
-    for width, chosen in ((4, count % 4 == 0), (2, count % 4 == 2), (1, count % 2 == 1)):
+    for width in (4, 2, 1):
+        chosen = _widest(count) == width
         if chosen.any():
             instructions[chosen] = count[chosen] / width
             passes[chosen] = instructions[chosen] * wavefronts(index[chosen] * count[chosen, None], width)
     return passes, instructions
+
+
+def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
+    """Requests of a block (see Access): every load and store of a tile and of C moves one element a lane."""
+    bm, bn, bk, tm, tn = (column(config[p.name]) for p in PARAMETERS)
+    warps = config["bm"] // config["tm"] * (config["bn"] // config["tn"]) / LANES
+    row, k = across(threads(len(config)) % (bm * bk), bk)
+    copies = np.ceil(config["bm"] * config["bk"] / LANES)
+    a = _copied("A", copies, k * (bm + 4) + row, row * column(problem.k) + k)
+    k, place = across(threads(len(config), bn // LANES + 1) % (bn * bk), bn)
+    copies = np.ceil(config["bn"] * config["bk"] / LANES)
+    b = _copied("B", copies, k * bn + place, k * column(problem.n) + place)
+    row, place = across(threads(len(config)) % np.maximum(bm // tm * (bn // tn), 1), np.maximum(bn // tn, 1))
+    fragments = (
+        _read("A", row, config["tm"], warps * config["bk"]),
+        _read("B", place, config["tn"], warps * config["bk"]),
+    )
+    result = row * tm * column(problem.n) + place * tn
+    stores = warps * config["tm"] * config["tn"]
+    return (*a, *b, *fragments, access("C: store", 0.0, WIDTH, memory=WIDTH * result, ends=stores))
+
+
+def _copied(name: str, requests: FloatArray, shared: IntArray, memory: IntArray) -> tuple[Access, Access]:
+    """A tile's elements, by way of registers."""
+    load = access(f"{name}: load", requests, WIDTH, memory=WIDTH * memory)
+    return load, access(f"{name}: store", requests, WIDTH, shared=WIDTH * shared)
+
+
+def _read(name: str, index: IntArray, count: IntArray, columns: FloatArray) -> Access:
+    """`count` neighbours a lane, for each column of K of each warp."""
+    wide = _widest(count)
+    return access(f"{name}: fragments", columns * count / wide, WIDTH * wide, shared=WIDTH * index * column(count))
+
+
+def _widest(count: IntArray) -> IntArray:
+    """Words of the widest loads that so many neighbours go in."""
+    return np.asarray(np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1)), np.int64)
+
+
+def loops_within(config: Mapping[str, int]) -> tuple[float, float]:
+    """How often the loops within the main loop go round, a mean over threads: copies of A, then of B."""
+    threads = config["bm"] // config["tm"] * (config["bn"] // config["tn"])
+    return config["bm"] * config["bk"] / threads, config["bn"] * config["bk"] / threads
 
 
 def group_m(config: Config) -> FloatArray:

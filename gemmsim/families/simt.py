@@ -13,13 +13,14 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families import simt_resources, simt_space, simt_traits
 from gemmsim.families.refuse import Refusals
+from gemmsim.families.simt_accesses import access_patterns, second_instructions
 from gemmsim.families.simt_launch import SOURCE, copies_across, fitted, macros, plan
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
-__all__ = ["SOURCE", "fitted", "macros", "plan"]
+__all__ = ["SOURCE", "access_patterns", "fitted", "macros", "plan", "second_instructions"]
 NAME = "simt"
 DTYPES = ("fp32", "fp64")
 WEIGHT_DTYPES: tuple[str, ...] = ()

@@ -192,13 +192,13 @@ def _rows_touched(u: Mapping[str, IntArray], side: str, bk: IntArray, wide: IntA
     return np.asarray(LANES / across * np.where(u[f"{side}_aligned"] == 1, 1, sectors))
 
 
-def _groups(count: IntArray, width: int) -> IntArray:
+def groups(count: IntArray, width: int) -> IntArray:
     """Neighbouring results of a thread that one access of up to 16 B moves."""
     four = np.where(count % 4 == 0, 4, np.where(count % 2 == 0, 2, 1))
     return np.minimum(four, ACCESS_BYTES // width)
 
 
-def _lane_map(lm: IntArray, ln: IntArray) -> tuple[IntArray, IntArray]:
+def lane_map(lm: IntArray, ln: IntArray) -> tuple[IntArray, IntArray]:
     """Row and column of each lane in a warp's lm x ln thread tiles, as the kernel lays them: (rows, 32) each."""
     lm, ln, lane = lm[:, None], ln[:, None], np.arange(LANES)
     column = np.where(ln == 1, 0, np.where(lm == 1, lane, (lane & 1) | ((lane >> 2) & (ln // 2 - 1)) << 1))
@@ -211,7 +211,7 @@ def _fragments(u: Mapping[str, IntArray], width: int) -> tuple[FloatArray, Float
     lm, ln = (np.maximum(u[whole] // u[part], 1) for whole, part in (("wm", "tm"), ("wn", "tn")))
     passes, loads = np.zeros(len(lm)), np.zeros(len(lm))
     for side, count in enumerate((u["tm"], u["tn"])):
-        group = _groups(count, width)
+        group = groups(count, width)
         lanes = {"lm": lm, "ln": ln, "words": group * (width // 4)}
         first, inverse = unique_rows(lanes)
         once = _passes(side, *(column[first] for column in lanes.values()))[inverse]
@@ -222,7 +222,7 @@ def _fragments(u: Mapping[str, IntArray], width: int) -> tuple[FloatArray, Float
 
 def _passes(side: int, lm: IntArray, ln: IntArray, words: IntArray) -> FloatArray:
     """Wavefronts of one fragment read of A (side 0) or B (1) in which each lane takes so many words."""
-    lanes, passes = _lane_map(lm, ln)[side], np.zeros(len(lm))
+    lanes, passes = lane_map(lm, ln)[side], np.zeros(len(lm))
     for wide in (1, 2, 4):
         mine = words == wide
         if mine.any():
@@ -239,7 +239,7 @@ def _scattered(size: IntArray, bk: IntArray, wide: IntArray, width: int) -> Floa
 
 def _store_sectors(u: Mapping[str, IntArray], width: int, vec: IntArray) -> FloatArray:
     """Sectors that the stores of a warp's results touch, request by request: groups at once where vec allows."""
-    group = _groups(u["tn"], width)
+    group = groups(u["tn"], width)
     lm, ln = u["wm"] // u["tm"], u["wn"] // u["tn"]
     touched = np.maximum(lm, 1) * np.maximum(1, ln * group * width / SECTOR_BYTES)
     requests = u["tm"] * u["tn"] / np.where(vec >= group, group, 1)

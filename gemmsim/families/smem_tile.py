@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.accesses import Access, access, across, column, threads
 from gemmsim.families.cuda import Plan, plan_by_tile, tile_macros
 from gemmsim.families.refuse import MAX_GRID_Y, STATIC_SMEM_BYTES, Refusals
 from gemmsim.families.traits import FMA, Parameter, Prior, Traits, inside
@@ -139,6 +140,23 @@ def _lanes(u: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
     lines = 2 * distinct_runs(row)  # each row of a tile lies in a line of its own
     sectors = distinct_runs(row * 1024 + column // 8)
     return tuple(x.reshape(-1, WARPS_READ).mean(1) for x in (reads, writes, lines, sectors))
+
+
+def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
+    """Requests of a block (see Access): one element a lane."""
+    tile, pitch = column(config["bm"]), column(config["bm"] + config["pad"])
+    row, place = across(threads(len(config)) % (tile * tile), tile)
+    warps = config["bm"] ** 2 / LANES
+    result = row * column(problem.n) + place
+    return (
+        access("A: load", warps, WIDTH, memory=WIDTH * (row * column(problem.k) + place)),
+        access("A: store", warps, WIDTH, shared=WIDTH * (place * pitch + row)),
+        access("B: load", warps, WIDTH, memory=WIDTH * result),
+        access("B: store", warps, WIDTH, shared=WIDTH * (row * pitch + place)),
+        access("A: read", warps * config["bk"], WIDTH, shared=WIDTH * row),
+        access("B: read", warps * config["bk"], WIDTH, shared=WIDTH * place),
+        access("C: store", 0.0, WIDTH, memory=WIDTH * result, ends=warps),
+    )
 
 
 def group_m(config: Config) -> FloatArray:

@@ -1,15 +1,27 @@
-"""The data pipe of an SM that shared memory and L1 have in common: wavefronts a k-step, and what spills add."""
+"""The data pipe of an SM that shared memory and L1 have in common: wavefronts a k-step, and what spills add.
+
+Wavefronts of single requests, bank conflicts and sectors are counted from lane addresses (`counted`): those that a
+family's `access_patterns` gives.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
+from gemmsim.families.accesses import Access
 from gemmsim.families.traits import WGMMA
+from gemmsim.families.wavefronts import IDLE, LANES, distinct_runs, passes
 from gemmsim.model.demand import Case
-from gemmsim.problem import FloatArray
+from gemmsim.problem import FloatArray, IntArray
 
 #: bytes of one wavefront, and of one 32-bit word of all lanes
 WAVEFRONT_BYTES = 128
+WORD_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 32, 128
+#: bytes a lane of a cp.async that passes L1 by
+ASYNC_BYTES = 16
 
 
 def shared_clk(x: Case) -> FloatArray:
@@ -53,3 +65,87 @@ def _l1_miss(x: Case, footprint: FloatArray) -> FloatArray:
     taken = carveouts[np.searchsorted(carveouts, np.minimum(asked, carveouts[-1]))]
     room = np.maximum(arch.l1_smem_bytes - taken, 1024)
     return np.asarray(1 / (1 + np.square(np.square(room / np.maximum(footprint, 1)))))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of one request, a mean over those that an Access shows.
+
+    wavefronts of the shared-memory data pipe, those of them that bank conflicts add, and 32 B sectors of global memory.
+    """
+
+    wavefronts: FloatArray
+    conflicts: FloatArray
+    sectors: FloatArray
+
+
+def counted(access: Access) -> Counts:
+    """Counts of an Access, from its lanes' addresses alone."""
+    shape = (access.shared if access.shared is not None else access.memory).shape  # type: ignore[union-attr]
+    found = np.zeros((3, shape[0], shape[1]))
+    for width in np.unique(access.width):
+        rows = np.nonzero(access.width == width)[0]
+        shared, memory = (None if x is None else x[rows].reshape(-1, LANES) for x in (access.shared, access.memory))
+        found[:, rows] = np.stack(_requests(shared, memory, int(width))).reshape(3, len(rows), -1)
+    return Counts(*found.mean(axis=2))
+
+
+def wavefronts(accesses: Sequence[Access], steps: FloatArray, walks: FloatArray) -> FloatArray:
+    """Shared-memory wavefronts of a launch whose blocks walk so many k-steps in all, in so many walks along K."""
+    return _total(accesses, [counted(a).wavefronts for a in accesses], steps, walks)
+
+
+def conflicts(accesses: Sequence[Access], steps: FloatArray, walks: FloatArray) -> FloatArray:
+    """Those of them that bank conflicts add."""
+    return _total(accesses, [counted(a).conflicts for a in accesses], steps, walks)
+
+
+def _total(accesses: Sequence[Access], each: Sequence[FloatArray], steps: FloatArray, walks: FloatArray) -> FloatArray:
+    parts = [(a.steps * steps + a.ends * walks) * one for a, one in zip(accesses, each, strict=True)]
+    return np.asarray(sum(parts))
+
+
+def _requests(shared: IntArray | None, memory: IntArray | None, width: int) -> tuple[FloatArray, ...]:
+    """Wavefronts, conflicts and sectors of each request, (requests, 32) addresses."""
+    one = shared if shared is not None else memory
+    zero = np.zeros(len(one))  # type: ignore[arg-type]
+    touched = zero if memory is None else sectors(memory, width)
+    if shared is None:
+        return zero, zero, touched
+    if memory is not None:
+        return (*copied(shared, memory, width), touched)
+    found, least = passes(_words(shared), width // WORD_BYTES)
+    return found, found - least, touched
+
+
+def sectors(memory: IntArray, width: int) -> FloatArray:
+    """32 B sectors under each request: (requests, 32) first bytes of the lanes, width bytes each."""
+    pieces = memory[:, :, None] + np.arange(0, width, min(width, SECTOR_BYTES))
+    within = np.where(memory[:, :, None] < 0, IDLE, pieces // SECTOR_BYTES)
+    return distinct_runs(within.reshape(len(memory), -1))
+
+
+def copied(shared: IntArray, memory: IntArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """Wavefronts and conflicts of each cp.async.
+
+    Through L1 (4 or 8 bytes a lane) a request takes as many passes as its words' banks ask for, and one more for each
+    line of memory beyond the first. Where lines do not begin on a sector, so that the request has more sectors than
+    its bytes fill, a pass brings one sector. With 16 bytes a lane L1 is passed by, and what arrives takes a pass a
+    half-warp, none of which the counters expect: all count as conflicts. Source: counters of 44 simt launches on an
+    H200 (docs/shared_memory.md); why what passes L1 by takes two passes for 512 bytes is not known.
+    """
+    active = shared >= 0
+    if width == ASYNC_BYTES:
+        halves = active.reshape(len(shared), 2, -1).any(2).sum(1) * 1.0
+        return np.maximum(halves, 1), np.where(halves > 0, halves, 0)
+    banks, _ = passes(_words(shared), width // WORD_BYTES)
+    touched, lines = sectors(memory, width), distinct_runs(np.where(active, memory // LINE_BYTES, IDLE))
+    own = np.where(active, memory, IDLE)
+    bytes_moved = width * distinct_runs(own)
+    banks = np.where(touched * SECTOR_BYTES > bytes_moved, np.maximum(banks, touched), banks)
+    found = banks + np.maximum(lines - 1, 0)
+    return found, found - 1
+
+
+def _words(address: IntArray) -> IntArray:
+    return np.where(address < 0, IDLE, address // WORD_BYTES)

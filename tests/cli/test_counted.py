@@ -54,6 +54,25 @@ def test_each_launch_with_what_was_counted_and_said(capsys: pytest.CaptureFixtur
     assert all(float(row["dram_read_bytes_simulated"]) > 0 for row in rows)
 
 
+def test_wavefronts_and_instructions_where_a_file_counts_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, each = tmp_path / "c.csv", tmp_path / "each.csv"
+    with gzip.open(ROWS / "register_tile_fp32_counters.csv.gz", "rt") as file:
+        lines = file.read().splitlines()[:2]
+    path.write_text(f"{lines[0]},sass_step\n{lines[1]},271\n")
+    code, out, err = run(capsys, "--counters", path, "--each", each, "--format", "json")
+    assert (code, err) == (0, "")
+    found = {row["term"]: row for row in json.loads(out)}
+    assert found["shared-memory wavefronts"]["rows"] == 1
+    assert found["shared-memory wavefronts"]["closed_mean_pct"] < 3
+    assert found["instructions, main loop from SASS"]["closed_mean_pct"] < 1
+    with open(each, newline="") as file:
+        row = next(csv.DictReader(file))
+    assert float(row["shared_wavefronts_counted"]) == 13729074
+    assert float(row["shared_wavefronts_closed"]) == pytest.approx(13729074, rel=0.03)
+
+
 def test_rows_that_were_not_counted_are_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text(f"{HEAD},status\n{ROW},ok\n{ROW.replace('183661568,28929536', ',')},launch\n")
