@@ -39,11 +39,17 @@ def fill(x: Case) -> Demand:
         parted = parted | (x.traits.stream_k & (d.units.parts > 0))
     apart = np.flatnonzero(parted)
     d = _out_of_step(x, d, dram, apart) if len(apart) else d
-    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count)
-    seen = traffic.requested(_grid(x, tiles), dram, reach, reach * latency.dram_wait(x.gpu))
-    asked_a, asked_b = _asked(x, d.tiles_m, d.tiles_n)
-    d.l2_read_bytes = seen[0] * asked_a + seen[1] * asked_b
+    d.l2_read_bytes = _requested(x, d, dram, crowding)
     return d
+
+
+def _requested(x: Case, d: Demand, dram: traffic.Traffic, crowding: FloatArray) -> FloatArray:
+    """Bytes of A and B that leave L2, requests merged: blocks of stream-K that share a tile are each on their own."""
+    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count)
+    seen_a, seen_b = traffic.requested(_grid(x, _tiles(x)), dram, reach, reach * latency.dram_wait(x.gpu))
+    asked_a, asked_b = _asked(x, d.tiles_m, d.tiles_n)
+    whole = np.where(x.traits.stream_k & (d.units.parts > 0), d.units.whole / d.tiles, 1)
+    return np.asarray(asked_a * (1 - whole * (1 - seen_a)) + asked_b * (1 - whole * (1 - seen_b)))
 
 
 def _out_of_step(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
