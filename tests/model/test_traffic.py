@@ -67,11 +67,11 @@ def test_dram_writes_against_counters(family: str) -> None:
 
 
 def test_l2_bytes_against_counters() -> None:
-    """Triton's 16 B copies, with C stored once: found 0.69 to 1.20 of what was counted, 11 % off on average."""
+    """Triton's 16 B copies, with C stored once: found 0.80 to 1.21 of what was counted, 7 % off on average."""
     p, _, _, sectors = counted("triton")
     ratio = (p.l2_read_bytes + 2.0 * p.problem.m * p.problem.n) / sectors
-    assert np.abs(ratio - 1).mean() <= 0.13
-    assert ratio.min() > 0.65
+    assert np.abs(ratio - 1).mean() <= 0.09
+    assert ratio.min() > 0.75
     assert ratio.max() < 1.3
 
 
