@@ -94,8 +94,6 @@ class Demand:
     useful_area: FloatArray  # share of the tiles that lies inside M x N
     useful_depth: FloatArray  # share of the k-steps that lies inside K
     # traffic, bytes of the whole launch
-    l2_asked_bytes: FloatArray  # of A and B, all blocks
-    l2_once_bytes: FloatArray  # each line once for blocks that walk together
     dram_read_bytes: FloatArray
     dram_write_bytes: FloatArray
     writeback_bytes: FloatArray

@@ -39,9 +39,17 @@ def fill(x: Case) -> Demand:
         parted = parted | (x.traits.stream_k & (d.units.parts > 0))
     apart = np.flatnonzero(parted)
     d = _out_of_step(x, d, dram, apart) if len(apart) else d
-    left = traffic.left_unmerged(crowding)
-    d.l2_read_bytes = left * d.l2_asked_bytes + (1 - left) * d.l2_once_bytes
+    d.l2_read_bytes = _requested(x, d, dram, crowding)
     return d
+
+
+def _requested(x: Case, d: Demand, dram: traffic.Traffic, crowding: FloatArray) -> FloatArray:
+    """Bytes of A and B that leave L2, requests merged: blocks of stream-K that share a tile are each on their own."""
+    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count)
+    seen_a, seen_b = traffic.requested(_grid(x, _tiles(x)), dram, reach, reach * latency.dram_wait(x.gpu))
+    asked_a, asked_b = _asked(x, d.tiles_m, d.tiles_n)
+    whole = np.where(x.traits.stream_k & (d.units.parts > 0), d.units.whole / d.tiles, 1)
+    return np.asarray(asked_a * (1 - whole * (1 - seen_a)) + asked_b * (1 - whole * (1 - seen_b)))
 
 
 def _out_of_step(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
@@ -71,11 +79,9 @@ def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str,
     stored = split.stored_bytes(x, tiles, k_steps)
     read, write, writeback = _condition(x, dram, stored)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
-    asked, once, l2_cost = _l2(x, dram, tiles_m, tiles_n)
+    l2_cost = _l2_cost(x, dram, tiles_m, tiles_n)
     blocks = split.units(x, tiles, k_steps).blocks
     return {
-        "l2_asked_bytes": asked,
-        "l2_once_bytes": once,
         "dram_read_bytes": read,
         "dram_write_bytes": write,
         "writeback_bytes": writeback,
@@ -179,10 +185,15 @@ def _condition(x: Case, dram: traffic.Traffic, stored: FloatArray) -> tuple[Floa
     return read, write, nothing
 
 
-def _l2(
-    x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Bytes of A and B that all blocks ask L2 for; with each line once for those that walk together; what they cost.
+def _asked(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bytes of A and of B that all blocks ask L2 for."""
+    rows = np.where(x.traits.repeats_rows, tiles_m * x.bm, x.m)  # rows past M are read again, or skipped
+    columns = np.where(x.traits.repeats_rows, tiles_n * x.bn, x.n)
+    return rows * tiles_n * x.k * x.a_bytes * x.batch, columns * tiles_m * x.k * x.b_bytes * x.batch
+
+
+def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> FloatArray:
+    """What the bytes of A and B cost that blocks ask L2 for.
 
     The cost has its own shares of what is left after merging, fitted to times: neighbouring blocks share the operand
     that does not change from one block id to the next, A along a row, B down a group. Short rows and narrow copies
@@ -193,17 +204,13 @@ def _l2(
     near, far = c["shared_near"], c["shared_far"]
     share_a = traffic.merged_share(np.where(grouped, far, near), dram.wave_columns)
     share_b = traffic.merged_share(np.where(grouped, near, far), dram.wave_rows)
-    rows = np.where(t.repeats_rows, tiles_m * x.bm, x.m)  # rows past M are read again, or skipped
-    columns = np.where(t.repeats_rows, tiles_n * x.bn, x.n)
-    bytes_a = rows * tiles_n * x.k * x.a_bytes * x.batch
-    bytes_b = columns * tiles_m * x.k * x.b_bytes * x.batch
+    bytes_a, bytes_b = _asked(x, tiles_m, tiles_n)
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
     cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
     cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
-    cost = share_a * bytes_a * cost_a + share_b * bytes_b * cost_b
-    return bytes_a + bytes_b, bytes_a / dram.wave_columns + bytes_b / dram.wave_rows, cost
+    return np.asarray(share_a * bytes_a * cost_a + share_b * bytes_b * cost_b)
 
 
 def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatArray:

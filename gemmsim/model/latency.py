@@ -70,6 +70,11 @@ def dram_latency_clk(gpu: Gpu) -> float:
     return gpu.dram_latency_clk or TYPICAL_DRAM_LATENCY_CLK
 
 
+def dram_wait(gpu: Gpu) -> float:
+    """How many times as long a request waits for DRAM as for L2."""
+    return max(1.0, dram_latency_clk(gpu) / l2_latency_clk(gpu))
+
+
 def launch_s(gpu: Gpu) -> float:
     """Launch of an empty kernel between two events: the GPU's own figure, else a typical one."""
     return gpu.launch_s or TYPICAL_LAUNCH_S

@@ -3,7 +3,7 @@
 Three models, named as what they are:
 
 textbook_bytes  M N K (1/BN + 1/BM): what tiles ask for. Nearly what leaves L2, 5 to 50 times what leaves DRAM.
-l2_read_bytes   the same less the requests of other SMs for the same line that are merged on their way (left_unmerged)
+l2_read_bytes   the same less the requests of other SMs for the same line that are merged on their way (reach)
 dram_bytes      stack distances between waves: a panel of A or B touched again after D distinct bytes misses with
                 logistic((D - side) / (0.07 side)). An L2 of two partitions keeps a copy on each side of what its SMs
                 read, so one side's capacity is what counts. Blocks that share an SM may drift apart (`drifted`).
@@ -35,9 +35,10 @@ APART, EARLY = 1.5, 1.5
 #: visits to a panel that are told apart, spans of time that are tried, and the share of a piece that a side sees at a
 #: visit of one reader: half if the other has a copy, three quarters if not
 MOST_VISITS, SPANS, SEEN = 48, 16, 0.65
-#: share of requests for a common line that L2 sees one by one where SMs wait for memory, and where for their own units;
-#: and the crowding that stands for each. Fitted on every other launch of studies/h200/*_counters.csv.gz
-MERGED_MOST, MERGED_LEAST, CROWDING = 0.5, 0.94, (0.35, 1.95)
+#: blocks back in the raster from which half of the requests for a line in L2 arrive in time to be merged, where
+#: residents want all of their SM's busiest unit and each SM runs one block; how it falls with crowding, and with the
+#: blocks that an SM has to run; and the least crowding. Fitted on counters of an H200 (docs/traffic.md)
+REACH, CROWDED, LATER, LEAST_CROWDING = 0.9, 1.2, 0.2, 0.05
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Traffic:
     write_bytes: FloatArray
     wave_rows: FloatArray
     wave_columns: FloatArray
+    readers_a: FloatArray  # blocks of a wave that read the same panel of A, of B; means
+    readers_b: FloatArray
     cold_a: FloatArray  # of the waves that touch a panel of A (of B), the share that finds it in DRAM
     cold_b: FloatArray
     gang_bytes: FloatArray  # distinct bytes that one side sees while one block an SM walks along K
@@ -120,6 +123,8 @@ def dram_traffic(g: Grid) -> Traffic:
         write_bytes=_written(g, w, footprint, share_c),
         wave_rows=np.minimum(g.tiles_m, np.where(wide, g.group_m * np.ceil(w.slots / w.per_group), g.group_m)),
         wave_columns=np.minimum(g.tiles_n, np.where(wide, g.tiles_n, np.ceil(w.slots / g.group_m))),
+        readers_a=g.tiles_n / w.touches_a,
+        readers_b=g.tiles_m / w.touches_b,
         cold_a=reads_a / w.touches_a,
         cold_b=reads_b / w.touches_b,
         stays=1
@@ -269,16 +274,48 @@ def kept_of_stream(stored: FloatArray, touched: FloatArray, side_bytes: float) -
     return np.asarray(stored * np.minimum(1, DIRTY_SHARE * side_bytes / np.maximum(C_SHARE * touched, 1)))
 
 
-def left_unmerged(crowding: FloatArray | float) -> FloatArray:
-    """Share of the requests for a line that many SMs ask for at about the same time which L2 sees one by one.
+def reach(crowding: FloatArray | float, blocks_an_sm: FloatArray | float) -> FloatArray:
+    """How many blocks back in the raster another may be so that half of the requests for a line in L2 are merged.
 
-    The others are merged on their way. SMs ask at the same time where they wait for the same line; blocks that wait for
-    each other's turn on their SM ask when they come to it. crowding: what the residents of an SM want of its busiest
-    unit, 1: all of it. From MERGED_MOST at CROWDING[0] or less to MERGED_LEAST at CROWDING[1] or more.
+    Blocks start in raster order as slots fall free, so neighbours start together and come to a common line at nearly
+    the same time; who asks while the first still waits is answered with it. They part the sooner, the more residents of
+    an SM wait for each other, and block by block. crowding: what residents want of an SM's busiest unit, 1: all of it;
+    blocks_an_sm: that an SM runs in the whole launch. A line that comes from DRAM is waited for longer, by as much the
+    reach is longer.
     """
-    low, high = CROWDING
-    part = np.clip((np.asarray(crowding, np.float64) - low) / (high - low), 0, 1)
-    return np.asarray(MERGED_MOST + (MERGED_LEAST - MERGED_MOST) * part)
+    crowded = np.maximum(np.asarray(crowding, np.float64), LEAST_CROWDING)
+    return np.asarray(REACH * crowded**-CROWDED * np.maximum(blocks_an_sm, 1.0) ** -LATER)
+
+
+def unmerged(gap: npt.ArrayLike, reached: FloatArray | float) -> FloatArray:
+    """Share of a block's requests that L2 sees although a block `gap` before it asks for the same."""
+    blocks = np.asarray(gap, np.float64)
+    return np.asarray(blocks / (blocks + reached))
+
+
+def requested(g: Grid, t: Traffic, reached: FloatArray, from_dram: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """Shares of what blocks ask for of A and of B that L2 sees: of the first reader of a wave all, of others some.
+
+    Readers of a panel of A lie group_m blocks apart; those of B are neighbours within a group of rows, and a whole
+    group apart from one group to the next. from_dram: the reach where the first reader waits for DRAM.
+    """
+    first_a, first_b = 1 / np.maximum(t.readers_a, 1), 1 / np.maximum(t.readers_b, 1)
+    late_a = 1 - t.cold_a * _in_time(t.readers_a - 1, from_dram / g.group_m)
+    seen_a = first_a + (1 - first_a) * unmerged(g.group_m, reached) * late_a
+    group, next_group = np.minimum(g.group_m, np.maximum(t.readers_b, 1)), g.group_m * g.tiles_n
+    groups = t.readers_b / group
+    far = _in_time(groups - 1, from_dram / next_group)
+    close = far + (_in_time(group - 1, from_dram) - far) / np.maximum(groups, 1)
+    near, apart = 1 - 1 / group, 1 / group - first_b
+    seen_b = near * unmerged(1.0, reached) * (1 - t.cold_b * close)
+    seen_b = seen_b + apart * unmerged(next_group - group + 1, reached) * (1 - t.cold_b * far)
+    return seen_a, first_b + seen_b
+
+
+def _in_time(count: FloatArray, reached: FloatArray | float) -> FloatArray:
+    """Share merged with a first one of those 1, 2 ... count steps behind it, mean; reached in steps."""
+    count = np.maximum(count, 1e-3)
+    return np.asarray(reached / count * np.log1p(count / (reached + 0.5)))
 
 
 def merged_share(shared: FloatArray | float, sharers: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsim.model.traffic import reach, unmerged
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate import progress
 from gemmsim.simulate.launched import Launched, TooLarge
@@ -28,8 +29,14 @@ class Visits:
     piece: IntArray
     time: FloatArray
     readers: FloatArray
+    requests: FloatArray  # of them that L2 sees, if it holds the piece: others are merged on their way
+    cold_requests: FloatArray  # the same if DRAM has to bring it
     size_bytes: FloatArray
     of_a: np.ndarray  # true: of A, false: of B
+
+    def seen(self, cold: FloatArray) -> FloatArray:
+        """Requests that L2 sees, in multiples of the piece, where DRAM brings this share of it."""
+        return np.asarray(self.requests + cold * (self.cold_requests - self.requests))
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     codes = int(p.code.max()) + 1
     together = p.gang * codes + p.code
     key = np.concatenate([together * panels * x.batch + panel for panel in (of_a, of_b)])
-    _, first, readers = np.unique(key, return_index=True, return_counts=True)
+    _, first, visit, readers = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     panel, part = np.concatenate([of_a, of_b])[first], first % len(tile)
     pieces = _pieces(x, len(first))
     begin, end = (np.ceil(edge[part] * pieces - 0.5).astype(np.int64) for edge in (p.first, p.last))
@@ -125,10 +132,39 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     piece = panel * pieces + at
     sort = np.lexsort((time, piece))
     panel = panel[sort] % panels
+    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b])))
+    requests, cold_requests = (np.repeat(share, count)[sort].astype(np.float64) for share in asked)
     sizes = panel_bytes(x) / pieces
     return Visits(
-        piece[sort], time[sort], np.repeat(readers, count)[sort].astype(np.float64), sizes[panel], panel < x.tiles_m
+        piece[sort],
+        time[sort],
+        np.repeat(readers, count)[sort].astype(np.float64),
+        requests,
+        cold_requests,
+        sizes[panel],
+        panel < x.tiles_m,
     )
+
+
+def _requests(x: Launched, p: Parts, panels: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Of what the part of each block asks of its panel, the share that L2 sees: A of all parts, then B.
+
+    All of it for the first of its wave; of others what is not merged with the one before and, if DRAM has to bring it
+    (the second array), with the first.
+    """
+    block = np.tile(np.arange(len(p.tile)), 2)
+    wave = np.tile(p.gang // x.blocks_per_sm * (int(p.code.max()) + 1) + p.code, 2)
+    sort = np.lexsort((block, panels, wave))
+    block = block[sort].astype(np.float64)
+    begins = np.concatenate([[True], (np.diff(wave[sort]) != 0) | (np.diff(panels[sort]) != 0)])
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(sort)), 0))
+    reached = float(reach(x.crowding, x.blocks / x.sms))
+    gap: FloatArray = np.where(begins, 1.0, np.diff(block, prepend=0))
+    alone: FloatArray = np.where(begins, 1.0, unmerged(gap, reached))
+    far: FloatArray = np.where(begins, 1.0, unmerged(block - block[first], reached * x.dram_wait))
+    seen, cold = np.empty(len(sort)), np.empty(len(sort))
+    seen[sort], cold[sort] = alone, alone * far
+    return seen, cold
 
 
 def _pieces(x: Launched, walks: int) -> int:

@@ -87,7 +87,7 @@ def find(x: Launched, v: Visits, s: Stores, end: float) -> Found:
         misses = _misses(x, window, time, back)
         gone = [_gone(misses, w) for w in weights]
         cold = gone[0] * (1 - lonely + lonely * gone[1])
-    both = 1 - np.exp2(1 - v.readers) if x.partitions > 1 else 0.0  # readers on either side: two places look it up
+    both = 1 - np.exp2(1 - v.seen(cold)) if x.partitions > 1 else 0.0  # requests on either side: two places look it up
     missed = cold * (1 + both * gone[1]) + (1 - cold) * 0.5 * gone[1] * (1 + both) if x.partitions > 1 else cold
     return Found(cold, missed, window, scale)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
-from gemmsim.model import drift, effects, geometry, solver, split
+from gemmsim.model import drift, effects, geometry, latency, solver, split
 from gemmsim.model.case import make_case
 from gemmsim.model.demand import Case
 from gemmsim.model.predict import Prediction
@@ -58,6 +58,7 @@ class Launched:
     repeats_rows: bool  # rows past M and N are read again, not skipped
     side_bytes: float  # capacity of one L2 partition
     partitions: int
+    dram_wait: float = 1.0  # how many times as long a request waits for DRAM as for L2
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
     @property
@@ -74,6 +75,16 @@ class Launched:
     def tiles(self) -> int:
         """Tiles of all problems."""
         return self.tiles_m * self.tiles_n * self.batch
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the launch."""
+        return self.streams or self.whole + (self.tiles - self.whole) * self.slices
+
+    @property
+    def crowding(self) -> float:
+        """What the residents of an SM want of its busiest unit, 1: all of it."""
+        return min(self.blocks_per_sm, -(-self.blocks // self.sms)) * self.busy_share
 
     @property
     def slots(self) -> int:
@@ -149,6 +160,7 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | 
         repeats_rows=bool(_one(t.repeats_rows)),
         side_bytes=p.gpu.l2_bytes / p.gpu.l2_partitions,
         partitions=p.gpu.l2_partitions,
+        dram_wait=latency.dram_wait(p.gpu),
         store_sectors=_one(t.store_sectors),
     )
 

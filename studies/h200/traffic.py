@@ -46,8 +46,8 @@ def cases(count: int) -> Iterator[tuple[Prediction, int, Launched]]:
 
 
 def compare(count: int) -> None:
-    """Print how far the closed form's DRAM reads are from the simulator's."""
-    off, again, streams, lost = [], [], [], 0
+    """Print how far the closed form's DRAM reads, and reads from L2, are from the simulator's."""
+    off, asked, again, streams, lost = [], [], [], [], 0
     for p, row, x in cases(count):
         try:
             t = traffic(x)
@@ -55,6 +55,7 @@ def compare(count: int) -> None:
             lost += 1
             continue
         off.append(abs(p.dram_read_bytes[row] / t.dram_read_bytes - 1))
+        asked.append(abs(p.l2_read_bytes[row] / (t.a.l2_read_bytes + t.b.l2_read_bytes) - 1))
         again.append(t.a.dram_read_bytes + t.b.dram_read_bytes > READ_AGAIN * (x.m * x.a_bytes + x.n * x.b_bytes) * x.k)
         streams.append(x.streams > 0)
     error, reread, streamed = 100 * np.asarray(off), np.asarray(again), np.asarray(streams)
@@ -65,10 +66,15 @@ def compare(count: int) -> None:
         "the same without stream-K": reread & ~streamed,
         "stream-K": streamed,
     }.items():
-        e: FloatArray = error[mask]
-        if len(e):
-            print(f"  {what:27} {len(e):5}  mean {e.mean():6.2f} %  median {np.median(e):6.2f} %  "
-                  f"p90 {np.quantile(e, 0.9):6.2f} %  worst {e.max():6.1f} %")  # fmt: skip
+        _print(what, error[mask])
+    print("closed form against simulator, A and B from L2")
+    _print("all", 100 * np.asarray(asked))
+
+
+def _print(what: str, e: FloatArray) -> None:
+    if len(e):
+        print(f"  {what:27} {len(e):5}  mean {e.mean():6.2f} %  median {np.median(e):6.2f} %  "
+              f"p90 {np.quantile(e, 0.9):6.2f} %  worst {e.max():6.1f} %")  # fmt: skip
 
 
 def speed() -> None:

@@ -72,7 +72,7 @@ def test_dram_reads_against_counters_of_another_kernel() -> None:
 
 
 def test_what_is_written_and_what_leaves_l2_against_counters() -> None:
-    """Found 4.4 and 5.7 % of DRAM writes, 7.0 and 9.2 % of what goes between L2 and SMs, 4 and 7 points of hit rate."""
+    """Found 4.4 and 5.6 % of DRAM writes, 7.7 and 9.1 % of what goes between L2 and SMs, 4 and 8 points of hit rate."""
     for names, writes, l2, hits in ((("triton_bf16", "register_tile_fp32"), 7, 8, 5), (("simt",), 7, 10, 8)):
         table = found(*names)
         assert table["DRAM written, over 10 MB"]["simulator_mean_pct"] <= writes
@@ -140,10 +140,29 @@ def test_a_larger_cache_is_never_more_traffic(x: Launched, way: int) -> None:
 
 
 def test_textbook_is_what_tiles_ask_for() -> None:
-    x = replace(launch(), repeats_rows=False, busy_share=1.0, blocks_per_sm=2)
+    x = replace(launch(), repeats_rows=False, busy_share=1.0, blocks_per_sm=8)
     t = traffic(x)
     textbook = float(textbook_bytes(4096, 4096, 4096, 128, 128, 2))
     assert 0.9 * textbook < t.l2_read_bytes < textbook
+
+
+def test_neighbours_in_the_raster_share_requests() -> None:
+    """4096^3, 128 x 256 tiles: 0.78 of what tiles ask for is counted row by row, 0.53 in groups of 4."""
+    asked = float(textbook_bytes(4096, 4096, 4096, 128, 256, 2))
+    rows, groups = (traffic(launch(group_m=g, bn=256, num_warps=8)).l2_read_bytes / asked for g in (1, 4))
+    assert rows == pytest.approx(0.78, rel=0.1)
+    assert groups < 0.85 * rows
+
+
+def test_requests_that_wait_for_dram_share_more() -> None:
+    cold, held = replace(launch(), dram_wait=10.0), replace(launch(), dram_wait=1.0)
+    assert traffic(cold).l2_read_bytes < traffic(held).l2_read_bytes
+
+
+@pytest.mark.parametrize("group_m", [1, 2, 8, 32])
+def test_the_closed_form_asks_what_the_simulator_asks(group_m: int) -> None:
+    p = predict(4096, 4096, 4096, gpu="h200_sxm", config=TILE | {"group_m": group_m})
+    assert p.l2_read_bytes[0] == pytest.approx(traffic(launched(p)).l2_read_bytes, rel=0.1)
 
 
 def test_the_same_launch_gives_the_same_bytes() -> None:
