@@ -38,7 +38,7 @@ def fill(x: Case) -> Demand:
     if x.traits.stream_k.any():
         parted = parted | (x.traits.stream_k & (d.units.parts > 0))
     apart = np.flatnonzero(parted)
-    d = _out_of_step(x, d, dram, apart) if len(apart) else d
+    d = _out_of_step(x, d, dram, apart, *_drift(x, d, apart)) if len(apart) else d
     d.l2_read_bytes = _requested(x, d, dram, crowding)
     return d
 
@@ -52,16 +52,29 @@ def _requested(x: Case, d: Demand, dram: traffic.Traffic, crowding: FloatArray) 
     return np.asarray(asked_a * (1 - whole * (1 - seen_a)) + asked_b * (1 - whole * (1 - seen_b)))
 
 
-def _out_of_step(x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp]) -> Demand:
-    """The same with the traffic of these rows as it is once residents have drifted apart, or begin at their own k."""
-    rows = len(x.m)
-    few, theirs = rows_of(x, apart, rows), rows_of(d, apart, rows)
-    tiles = _tiles(few)
+def _drift(x: Case, d: Demand, apart: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Of these rows: residents of an SM that stay together at first, and by what share of K each leaves the next."""
+    few, theirs = rows_of(x, apart, len(x.m)), rows_of(d, apart, len(x.m))
     share, catching_up = solver.contention(few, theirs)
     aged = drift.by_age(share, few.blocks_per_sm, few.traits, x.gpu.arch.sub_partitions, catching_up)
     together, lag = drift.groups(share, few.blocks_per_sm, aged, few.traits.depth)
+    return np.broadcast_to(together, apart.shape), np.broadcast_to(lag, apart.shape)
+
+
+def _out_of_step(
+    x: Case, d: Demand, dram: traffic.Traffic, apart: npt.NDArray[np.intp], together: FloatArray, lag: FloatArray
+) -> Demand:
+    """The same with the traffic of these rows as it is once residents have drifted apart, or begin at their own k."""
+    rows, moved = len(x.m), lag > 0
+    if x.traits.stream_k.any():
+        moved = moved | np.broadcast_to(x.traits.stream_k, rows)[apart]
+    if not moved.any():
+        return d
+    apart = apart[moved]
+    few, theirs = rows_of(x, apart, rows), rows_of(d, apart, rows)
+    tiles = _tiles(few)
     grid = _grid(few, tiles)
-    after = traffic.drifted(grid, rows_of(dram, apart, rows), together, lag)
+    after = traffic.drifted(grid, rows_of(dram, apart, rows), together[moved], lag[moved])
     if few.traits.stream_k.any():
         parts = np.where(few.traits.stream_k, theirs.units.parts, 0)
         after = traffic.streamed(grid, after, theirs.units.whole, parts, few.bm * few.bn * few.traits.partial_bytes)
