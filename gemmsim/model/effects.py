@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.families.traits import WGMMA
+from gemmsim.families.traits import FMA, WGMMA
 from gemmsim.model import compute, drift, geometry, latency, shared_memory, solver, split, traffic
 from gemmsim.model.demand import Case, Demand, rows_of
 from gemmsim.model.rates import dram_rate, l2_rate
@@ -29,25 +29,28 @@ _Tiles = tuple[FloatArray, FloatArray, FloatArray]
 def fill(x: Case) -> Demand:
     """The Demand of a case."""
     tiles = _tiles(x)
-    dram = traffic.dram_traffic(_grid(x, tiles))
+    grid = _grid(x, tiles)
+    dram = traffic.dram_traffic(grid)
     d = _demand(x, tiles, _bytes(x, tiles, dram))
     crowding = solver.crowding(x, d)
-    parted = (x.traits.depth > 1) | (crowding > NEARLY)
+    parted = (x.traits.depth > 1) | ((crowding > NEARLY) & (x.traits.path == FMA))
     together = (x.blocks_per_sm > 1) & (d.tiles > x.gpu.sm_count) & (dram.gang_bytes > NEARLY * _side_bytes(x))
     parted = parted & together
     if x.traits.stream_k.any():
         parted = parted | (x.traits.stream_k & (d.units.parts > 0))
     apart = np.flatnonzero(parted)
     d = _out_of_step(x, d, dram, apart, *_drift(x, d, apart)) if len(apart) else d
-    d.l2_read_bytes = _requested(x, d, dram, crowding)
+    d.l2_read_bytes = _requested(x, d, grid, dram, crowding)
     return d
 
 
-def _requested(x: Case, d: Demand, dram: traffic.Traffic, crowding: FloatArray) -> FloatArray:
+def _requested(x: Case, d: Demand, g: traffic.Grid, dram: traffic.Traffic, crowding: FloatArray) -> FloatArray:
     """Bytes of A and B that leave L2, requests merged: blocks of stream-K that share a tile are each on their own."""
     reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count)
-    seen_a, seen_b = traffic.requested(_grid(x, _tiles(x)), dram, reach, reach * latency.dram_wait(x.gpu))
+    seen_a, seen_b = traffic.requested(g, dram, reach, reach * latency.dram_wait(x.gpu))
     asked_a, asked_b = _asked(x, d.tiles_m, d.tiles_n)
+    if not x.traits.stream_k.any():
+        return np.asarray(asked_a * seen_a + asked_b * seen_b)
     whole = np.where(x.traits.stream_k & (d.units.parts > 0), d.units.whole / d.tiles, 1)
     return np.asarray(asked_a * (1 - whole * (1 - seen_a)) + asked_b * (1 - whole * (1 - seen_b)))
 
