@@ -57,11 +57,12 @@ def executed(p: Prediction, step: FloatArray) -> Executed:
     if patterns is not None:
         accesses = patterns(p.problem, p.config)
         shared = [f(accesses, steps, walks) for f in (shared_memory.wavefronts, shared_memory.conflicts)]
+    own = 1.0 if patterns is not None else np.nan  # where a compiler chooses the code, issue slots are fitted to times
     t, c = x.traits, x.c
     ends = c["start_slots"] + c["prologue_slots"] * t.prologue_loads + c["epilogue_slots"] * t.accumulators
     ends = t.warps * ends * walks + x.epilogue_slots * x.bm * x.bn / LANES * d.tiles + _second(module, p, d)
     tile = d.issue_clk * x.gpu.arch.sub_partitions + np.where(t.joint_issue, t.fmas / LANES, 0)
-    columns = (*shared, tile * steps + ends, t.warps * step * steps + ends)
+    columns = (*shared, own * (tile * steps + ends), t.warps * step * steps + ends)
     return Executed(*(np.where(p.feasible, v, np.nan) for v in columns))
 
 
