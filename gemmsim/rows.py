@@ -27,12 +27,7 @@ Index = npt.NDArray[np.intp]
 Column = Sequence[str] | npt.NDArray[Any]
 #: compiler fact -> the columns it may stand in, and what one unit of them is worth; the first that is there counts
 FACT_COLUMNS: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "regs_per_thread": (
-        ("regs_per_thread", 1),
-        ("regs", 1),
-        ("registers", 1),
-        ("launch__registers_per_thread", 1),
-    ),
+    "regs_per_thread": (("regs_per_thread", 1), ("regs", 1), ("registers", 1), ("launch__registers_per_thread", 1)),
     "spill_bytes": (("spill_bytes", 1), ("spills", 4), ("stack_bytes", 1)),  # spills: Triton's count, of 4 B words
     "smem_bytes": (("smem_bytes", 1),),
 }
