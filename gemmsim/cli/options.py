@@ -6,7 +6,8 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -15,6 +16,9 @@ from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS, l2_condition
 from gemmsim.config import _SHORT
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.problem import DTYPE_BYTES, EPILOGUES, LAYOUTS, MAX_DIMENSION, Form, dtype_name
+
+if TYPE_CHECKING:
+    from gemmsim.model.predict import Prediction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: names of Triton and CUTLASS -> the field's
@@ -369,3 +373,22 @@ def _tile(family: str, text: str, known: Sequence[str]) -> dict[str, int]:
     return {
         name: _value(f"--tile {text}: {name}", value, 0 if name not in TILE else 1) for name, value in numbers.items()
     }
+
+
+def one_launch(
+    mnk: Sequence[str], tile: str | None, parameters: Sequence[str], gpu: str | None, dtype: str | None,
+    family: str | None, l2: str | None, calibration: str, num_sms: str | None, shape: Form,
+) -> Prediction:  # fmt: skip
+    """The prediction of the one configuration that is asked for. Raises GemmsimError where it cannot launch."""
+    m, n, k = dimensions(mnk)
+    sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
+    gpu = required_gpu(gpu)
+    name, kind = family_and_dtype(family, dtype, gpu=gpu)
+    config = configuration(name, tile, parameters)
+    from gemmsim.explanation import check_feasible
+    from gemmsim.model.predict import predict
+
+    found = predict(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=config, l2=condition(l2),
+                    calibrated=calibration, num_sms=sms)  # fmt: skip
+    check_feasible(found)
+    return found

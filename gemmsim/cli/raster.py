@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gemmsim.cli.options import (
     Command,
-    condition,
-    configuration,
     configuration_options,
-    dimensions,
-    family_and_dtype,
     form_options,
-    number_option,
+    one_launch,
     place_options,
     problem_argument,
-    required_gpu,
 )
 from gemmsim.cli.tables import Column, emit, output_options, send
 from gemmsim.problem import Form
@@ -56,18 +51,9 @@ def command(
     Bytes are the simulator's, times the closed form's with those bytes. Hilbert's curve is shown though no kernel here
     walks it; its blocks are taken to wait for memory as in the order that reads most nearly as much.
     """
-    m, n, k = dimensions(mnk)
-    sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
-    gpu = required_gpu(gpu)
-    name, kind = family_and_dtype(family, dtype, gpu=gpu)
-    config = configuration(name, tile, parameters)
-    from gemmsim.explanation import check_feasible
-    from gemmsim.model.predict import predict
+    p = one_launch(mnk, tile, parameters, gpu, dtype, family, l2, calibration, num_sms, shape)
     from gemmsim.simulate.rasters import rasters
 
-    p = predict(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=config, l2=condition(l2),
-                calibrated=calibration, num_sms=sms)  # fmt: skip
-    check_feasible(p)
     found = rasters(p)
     if format == "json":
         import json

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gemmsim.cli.options import (
     Command,
-    condition,
-    configuration,
     configuration_given,
     configuration_options,
-    dimensions,
-    family_and_dtype,
     form_options,
     number_option,
+    one_launch,
     place_options,
     problem_argument,
     refuse_beside,
     refuse_beside_batch,
-    required_gpu,
     whole_number,
 )
 from gemmsim.cli.tables import Column, emit, emit_record, human, output_options, progress
@@ -83,7 +78,6 @@ def command(
     too large to simulate is the closed form's, and marked: column simulated 0, and why in note.
     """
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
-    cache = condition(l2)
     if batch is not None:
         given = {"--raster": raster, "--cluster": cluster, "--trace": trace, "--persistent": "on" * persistent}
         refuse_beside(given, "--batch", "expected it with one configuration")
@@ -99,18 +93,10 @@ def command(
         raise GemmsimError("--no-facts is given without --batch: expected it with a CSV")
     if trace is not None:
         check_out(trace, "--trace")
-    m, n, k = dimensions(mnk)
-    gpu = required_gpu(gpu)
-    name, kind = family_and_dtype(family, dtype, gpu=gpu)
-    config = configuration(name, tile, parameters)
     how = _how(raster, cluster, persistent)
-    from gemmsim.explanation import check_feasible
-    from gemmsim.model.predict import predict
+    p = one_launch(mnk, tile, parameters, gpu, dtype, family, l2, calibration, num_sms, shape)
     from gemmsim.simulate.launch import simulate
 
-    p = predict(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=config, l2=cache,
-                calibrated=calibration, num_sms=sms)  # fmt: skip
-    check_feasible(p)
     found = simulate(p, how=how, profiled=profiled)
     notes = [*_notes(p, found, how), *_traced(found, trace)]
     if format in (None, "table"):
