@@ -45,15 +45,16 @@ namespace {
 
 constexpr int at_least(int least, int x) { return x < least ? least : x; }
 constexpr bool power_of_two(int x) { return x > 0 && (x & (x - 1)) == 0; }
-constexpr int ELEMENT = sizeof(IN), STEP = 32 / ELEMENT, KSTEPS = BK / STEP;  // a step: what one mma.sync takes of K
+constexpr int WIDTH = sizeof(IN), STEP = 32 / WIDTH, KSTEPS = BK / STEP;  // a step: what one mma.sync takes of K
 constexpr int WARPS_N = BN / WN, T = BM / WM * WARPS_N * 32;
 constexpr int MS = WM / 16, NS = WN / 16;  // blocks of 16 rows, of 16 columns, of a warp
 using TileA = Tile<IN, !A_TRANSPOSED, BM, BK>;
 using TileB = Tile<IN, B_TRANSPOSED, BN, BK>;
 constexpr int STAGE = TileA::BYTES + TileB::BYTES;
-using CopyA = TileCopy<TileA, at_least(ELEMENT, COPY_A), T>;
-using CopyB = TileCopy<TileB, at_least(ELEMENT, COPY_B), T>;
+using CopyA = TileCopy<TileA, at_least(WIDTH, COPY_A), T>;
+using CopyB = TileCopy<TileB, at_least(WIDTH, COPY_B), T>;
 constexpr int STORED = COPY_C >= 4 * int(sizeof(OUT)) ? 4 : at_least(1, COPY_C / int(sizeof(OUT)));  // results at once
+using Element = IN;
 using Sum = Mma<IN>::Sum;
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles fill the block tile");
@@ -102,7 +103,7 @@ struct Product {
 #pragma unroll
       for (int j = 0; j < 2 * NS; ++j) {
         const int n = i % 2 ? 2 * NS - 1 - j : j;  // back and forth: neighbours share an operand
-        mma_sync(IN{}, sums[i][n], a[from][i], b[from][n / 2][n % 2 * 2], b[from][n / 2][n % 2 * 2 + 1]);
+        mma_sync(Element{}, sums[i][n], a[from][i], b[from][n / 2][n % 2 * 2], b[from][n / 2][n % 2 * 2 + 1]);
       }
   }
 };
@@ -174,6 +175,19 @@ __device__ __forceinline__ void neighbours(TYPE (&four)[4], const Sum (&low)[4],
 __device__ __forceinline__ int row_of(int i) { return i * 8 + threadIdx.x % 32 / 4; }
 __device__ __forceinline__ int column_of(int j) { return j * 16 + threadIdx.x % 2 * 8 + threadIdx.x % 4 / 2 * 4; }
 
+#if SPLIT
+// part: of the warp tile, in a slice of BM x BN.
+__device__ __forceinline__ void store_part(const Product& mine, TYPE* part, TYPE alpha) {
+#pragma unroll
+  for (int i = 0; i < 2 * MS; ++i)
+#pragma unroll
+    for (int j = 0; j < NS; ++j) {
+      TYPE four[4];
+      neighbours(four, mine.sums[i / 2][2 * j], mine.sums[i / 2][2 * j + 1], i % 2, alpha);
+      write<4>(part + row_of(i) * BN + column_of(j), four);
+    }
+}
+#else
 struct Store {
   const Epilogue& epilogue;
   int M, N, r0, c0;  // of the warp tile
@@ -213,19 +227,6 @@ struct Store {
     }
   }
 };
-
-#if SPLIT
-// part: of the warp tile, in a slice of BM x BN.
-__device__ __forceinline__ void store_part(const Product& mine, TYPE* part, TYPE alpha) {
-#pragma unroll
-  for (int i = 0; i < 2 * MS; ++i)
-#pragma unroll
-    for (int j = 0; j < NS; ++j) {
-      TYPE four[4];
-      neighbours(four, mine.sums[i / 2][2 * j], mine.sums[i / 2][2 * j + 1], i % 2, alpha);
-      write<4>(part + row_of(i) * BN + column_of(j), four);
-    }
-}
 #endif
 
 // The epilogue of problem blockIdx.z of a batch.

@@ -13,15 +13,29 @@ struct Swizzle {
   static __device__ __forceinline__ int turn(int row) { return (WORDS ? row / ROWS * 2 : row / ROWS) % TURNS; }
 };
 
+template <bool FIRST, typename A, typename B>
+struct Choose {
+  using Type = A;
+};
+template <typename A, typename B>
+struct Choose<false, A, B> {
+  using Type = B;
+};
+
+// Pieces in their places.
+struct Straight {
+  static __device__ __forceinline__ int turn(int) { return 0; }
+};
+
 // A tile of SIDE rows of A or columns of B, and DEPTH of K. ALONG_K: K runs on in memory, and a row of the tile is one row of A
-// or column of B; else it is one k.
-template <typename E, bool ALONG_K, int SIDE, int DEPTH>
+// or column of B; else it is one k. PADDING: bytes behind each row, 0 for pieces that are turned.
+template <typename E, bool ALONG_K, int SIDE, int DEPTH, int PADDING = 0>
 struct Tile {
   static constexpr bool K_RUNS = ALONG_K;
   using Element = E;
   static constexpr int ROW = ALONG_K ? DEPTH : SIDE, ROWS = ALONG_K ? SIDE : DEPTH;
-  static constexpr int ROW_BYTES = ROW * int(sizeof(E)), BYTES = ROWS * ROW_BYTES;
-  using Order = Swizzle<ROW_BYTES, !ALONG_K && sizeof(E) == 4>;
+  static constexpr int ROW_BYTES = ROW * int(sizeof(E)) + PADDING, BYTES = ROWS * ROW_BYTES;
+  using Order = typename Choose<PADDING == 0, Swizzle<ROW_BYTES, !ALONG_K && sizeof(E) == 4>, Straight>::Type;
 };
 
 // Which parts of a tile a thread copies, BYTES at a time, by cp.async where it can. Copies past the last row of A or column of B
