@@ -13,9 +13,11 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families import wgmma_resources, wgmma_space, wgmma_traits
 from gemmsim.families.refuse import Refusals
+from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import Parameter, Prior, Traits
+from gemmsim.families.wavefronts import LANES
 from gemmsim.families.wgmma_launch import DTYPES, LAYOUT_RULE, LAYOUTS_OF, SOURCE, macros, plan
-from gemmsim.families.wgmma_resources import ROWS, STORED_BYTES, consumer_regs, sums, x_side, y_side
+from gemmsim.families.wgmma_resources import ROWS, along_k, consumer_regs, sums, x_side, y_side
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
@@ -101,11 +103,8 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
 
 
 def _stride_rules(r: Refusals, problem: Gemm) -> None:
-    """The copy engine steps from row to row in multiples of 16 bytes."""
-    strides = [("A", problem.a_stride * problem.a_bytes), ("B", problem.b_stride * problem.b_bytes)]
-    if problem.c_bytes == STORED_BYTES:
-        strides.append(("C", problem.n * problem.c_bytes))
-    for name, stride in strides:
+    """The copy engine steps from row to row in multiples of 16 bytes. C goes another way where it cannot."""
+    for name, stride in (("A", problem.a_stride * problem.a_bytes), ("B", problem.b_stride * problem.b_bytes)):
         sentence = f"rows of {name} in memory lie no multiple of {TMA_BYTES} B apart, which TMA asks for: {OTHER}"
         r.when(f"stride_{name.lower()}", stride % TMA_BYTES != 0, sentence)
 
@@ -118,12 +117,19 @@ def _tile_rules(r: Refusals, problem: Gemm, config: Config) -> None:
     r.over("y_side", y, MOST_COLUMNS, "columns of one wgmma (bn, or bm with swap)")
     r.over("box", x, TMA_BOX, "elements of one side of a TMA box (bm, or bn with swap)")
     step = config["bk"] * problem.a_bytes
-    r.when("step_bytes", ~np.isin(step, STEP_BYTES), f"bk is not {', '.join(map(str, STEP_BYTES))} B of {problem.dtype}")
+    known = " or ".join(map(str, STEP_BYTES))
+    r.when("step_bytes", ~np.isin(step, STEP_BYTES), f"bk x {problem.a_bytes} B is not {known}")
     r.when("cluster", ~np.isin(cluster, CLUSTERS), "cluster_m x cluster_n is not 1, 2 or 4")
+    for name, side, sharers in (("a", "bm", "cluster_n"), ("b", "bn", "cluster_m")):
+        rows = config[side] if along_k(form(problem), name) else config["bk"]
+        broken = rows % (COLUMNS_STEP * config[sharers]) != 0
+        what = f"a tile of {name.upper()} has no whole eights of rows for each of {sharers} blocks"
+        r.when(f"share_{name}", broken, what)
 
 
 def _budget_rules(r: Refusals, config: Config, launch: Launch, arch: Arch) -> None:
-    r.over("threads_per_sm", launch.threads * config["blocks"], 32 * arch.max_warps_per_sm, "threads of `blocks` blocks")
+    threads = launch.threads * config["blocks"]
+    r.over("threads_per_sm", threads, arch.max_warps_per_sm * LANES, "threads of `blocks` blocks an SM")
     held = consumer_regs(config["consumers"], config["blocks"])
     r.over("registers", np.maximum(0, sums(config) - held), 0, "sums a thread more than setmaxnreg leaves a consumer")
     r.over("shared_memory", launch.smem_bytes, arch.smem_per_block_bytes, "B of shared memory a block")

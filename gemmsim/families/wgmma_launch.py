@@ -49,7 +49,7 @@ def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
         raise GemmsimError(
             f"family wgmma has no kernel for layout {form.layout} of {form.dtype}: it has {have}, since {LAYOUT_RULE}"
         )
-    return common_macros(form) | {macro: str(config[name]) for name, macro in MACROS.items()}
+    return common_macros(form, DTYPES) | {macro: str(config[name]) for name, macro in MACROS.items()}
 
 
 def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: int) -> Plan:
@@ -94,19 +94,15 @@ class Grid:
         return Grid(rows, columns, rows * columns * form.batch, config["cluster_m"] * config["cluster_n"])
 
 
-def _split(
-    tiles: int, steps: int, k: int, config: Mapping[str, int], clusters: int
-) -> tuple[int, int, int, int]:
-    """Clusters at work, whole tiles, slices, parts left for others. Whole tiles, then slices, one tile after another."""
+def _split(tiles: int, steps: int, k: int, config: Mapping[str, int], clusters: int) -> tuple[int, int, int, int]:
+    """Clusters at work, whole tiles, slices, parts left for others. Slices of a tile follow one another."""
     slices = min(config["split_k"], steps)
     whole = tiles if slices == 1 else tiles // clusters * clusters if config["split_tail"] else 0
     units = whole + (tiles - whole) * slices
     return min(clusters, units), whole, slices if whole < tiles else 1, (tiles - whole) * (slices - 1)
 
 
-def _stream_k(
-    tiles: int, steps: int, k: int, config: Mapping[str, int], clusters: int
-) -> tuple[int, int, int, int]:
+def _stream_k(tiles: int, steps: int, k: int, config: Mapping[str, int], clusters: int) -> tuple[int, int, int, int]:
     """The same: whole tiles for all but the last one to two waves, whose k-steps are shared out evenly.
 
     Fewer tiles than clusters: no more of them a tile than sqrt(k / PART_DEPTH), so that reading the parts of p clusters

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.simt_resources import form
 from gemmsim.families.unique import per_unique
 from gemmsim.hardware import Arch
 from gemmsim.problem import DTYPE_BYTES, FloatArray, Form, Gemm, IntArray, form_of
@@ -65,9 +66,9 @@ def sums(u: Columns) -> IntArray:
     return np.asarray(x_side(u) // ROWS * y_side(u) // (2 * u["consumers"]))
 
 
-def along_k(form: Form, operand: str) -> bool:
+def along_k(shape: Form, operand: str) -> bool:
     """Whether an operand ("a", "b") runs along K in memory."""
-    return form.layout[0] == "N" if operand == "a" else form.layout[1] == "T"
+    return shape.layout[0] == "N" if operand == "a" else shape.layout[1] == "T"
 
 
 def chunk(side: IntArray) -> IntArray:
@@ -80,36 +81,36 @@ def padded(side: IntArray, runs_along_k: bool) -> IntArray:
     return side if runs_along_k else np.asarray(-(-side // chunk(side)) * chunk(side))
 
 
-def stage_bytes(u: Columns, form: Form) -> IntArray:
+def stage_bytes(u: Columns, shape: Form) -> IntArray:
     """Shared memory of one buffer of both tiles."""
-    return np.asarray(-(-loaded_bytes(u, form) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
+    return np.asarray(-(-loaded_bytes(u, shape) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
 
 
-def loaded_bytes(u: Columns, form: Form) -> IntArray:
+def loaded_bytes(u: Columns, shape: Form) -> IntArray:
     """Bytes of both tiles as they are loaded."""
-    bm, bn = (padded(u[side], along_k(form, name)) for side, name in (("bm", "a"), ("bn", "b")))
-    return np.asarray((bm + bn) * u["bk"] * DTYPE_BYTES[form.dtype])
+    bm, bn = (padded(u[side], along_k(shape, name)) for side, name in (("bm", "a"), ("bn", "b")))
+    return np.asarray((bm + bn) * u["bk"] * DTYPE_BYTES[shape.dtype])
 
 
-def dynamic_smem_bytes(u: Columns, form: Form) -> IntArray:
+def dynamic_smem_bytes(u: Columns, shape: Form) -> IntArray:
     """Shared memory of a block, all of it dynamic: buffers and a pair of barriers a stage, the epilogue, alignment."""
-    stored = DTYPE_BYTES[str(form_of(form).dtype_c)] == STORED_BYTES
+    stored = DTYPE_BYTES[str(form_of(shape).dtype_c)] == STORED_BYTES
     ends = ALIGNMENT_BYTES + (EPILOGUE_BYTES * u["consumers"] if stored else 0)
-    return np.asarray(ends + u["stages"] * (stage_bytes(u, form) + BARRIER_BYTES))
+    return np.asarray(ends + u["stages"] * (stage_bytes(u, shape) + BARRIER_BYTES))
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
     """What a block takes; threads, shared memory and registers at its start are exact."""
-    form = Form(problem.dtype, problem.dtype_b, problem.dtype_c, problem.layout)
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
         regs = np.minimum(entry_regs(u["consumers"], u["blocks"]), arch.regs_per_thread)
-        return threads(u["consumers"]), regs, spill_bytes(u), dynamic_smem_bytes(u, form)
+        return threads(u["consumers"]), regs, spill_bytes(u), dynamic_smem_bytes(u, form(problem))
 
-    found = per_unique({p: config[p] for p in COLUMNS}, len(config), compute)
-    return Launch(*found, np.zeros(len(config), bool))
+    columns = {p: config[p] for p in COLUMNS}
+    threads_, regs, spills, smem = per_unique(columns, len(config), compute)
+    return Launch(threads_, regs, spills, smem, np.zeros(len(config), bool))
 
 
 def spill_bytes(u: Columns) -> FloatArray:
     """Local memory a thread: what a consumer's sums and its own registers are over what it has."""
-    return 4.0 * np.maximum(0, sums(u) + OWN_REGS - consumer_regs(u["consumers"], u["blocks"]))
+    return np.asarray(4.0 * np.maximum(0, sums(u) + OWN_REGS - consumer_regs(u["consumers"], u["blocks"])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsim.config import Config, Launch
+from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import WGMMA, Traits
 from gemmsim.families.wgmma_resources import ROWS, along_k, loaded_bytes, sums, x_side, y_side
 from gemmsim.problem import FloatArray, Form, Gemm
@@ -26,21 +27,21 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
     against Y/2 clocks of the four tensor cores. With Y of 64 both take 32 clocks; with less the operands are what
     bounds (Y = 32: 24 of 16 clocks, 67 % at most, measured 63 % by Luo et al. 2024), and every consumer reads Y anew.
     """
-    form = Form(problem.dtype, problem.dtype_b, problem.dtype_c, problem.layout)
+    shape = form(problem)
     x, y, e = x_side(config).astype(np.float64), y_side(config).astype(np.float64), problem.a_bytes
     bk, consumers = config["bk"].astype(np.float64), config["consumers"].astype(np.float64)
     count = x / ROWS * bk * e / MMA_BYTES
     warps, zero, no = WARPS * consumers, np.zeros(1), np.zeros(1, bool)
     half = np.full(1, 0.5)
     depth = np.maximum(1.0, config["stages"] - 1.0)
-    row_a, row_b = (_row_bytes(form, name, config, side, e) for side, name in (("bm", "a"), ("bn", "b")))
+    row_a, row_b = (_row_bytes(shape, name, config, side, e) for side, name in (("bm", "a"), ("bn", "b")))
     return Traits(
         path=np.full(1, WGMMA),
         warps=warps,
         fmas=x * y * bk,
         wgmma_count=count,
         smem_reads=count * (ROWS + y) * MMA_BYTES / WAVEFRONT_BYTES,
-        smem_writes=loaded_bytes(config, form) / WAVEFRONT_BYTES,
+        smem_writes=loaded_bytes(config, shape) / WAVEFRONT_BYTES,
         loops=zero,
         operations=zero,
         instructions=warps * (STEP_INSTRUCTIONS + count / consumers) + PRODUCER_INSTRUCTIONS,
@@ -75,6 +76,6 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
     )
 
 
-def _row_bytes(form: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
+def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
     """Contiguous bytes of a tile row in memory: along K a whole k-step, else the tile's side."""
-    return np.asarray(config["bk" if along_k(form, operand) else side] * float(width))
+    return np.asarray(config["bk" if along_k(shape, operand) else side] * float(width))
