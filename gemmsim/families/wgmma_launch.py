@@ -8,10 +8,9 @@ from math import gcd, isqrt
 
 import numpy as np
 
-from gemmsim.errors import GemmsimError
-from gemmsim.families import simt_launch
 from gemmsim.families.cuda import Plan, TensorMap, common_macros
 from gemmsim.families.hilbert import curve
+from gemmsim.families.refuse import check_layout
 from gemmsim.families.wgmma_resources import ROW_BYTES, STORED_BYTES, along_k, chunk, dynamic_smem_bytes, threads
 from gemmsim.problem import DTYPE_BYTES, Form, form_of
 
@@ -42,14 +41,10 @@ WARP_ROWS, MOST_PART = 16, 64
 
 def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
     """What the kernel is compiled with. Raises GemmsimError for types or a layout without a kernel."""
-    if form.dtype not in DTYPES:
-        raise GemmsimError(f"family wgmma has no {form.dtype} kernel: it has {', '.join(DTYPES)}")
-    if form.layout not in LAYOUTS_OF[form.dtype]:
-        have = ", ".join(LAYOUTS_OF[form.dtype])
-        raise GemmsimError(
-            f"family wgmma has no kernel for layout {form.layout} of {form.dtype}: it has {have}, since {LAYOUT_RULE}"
-        )
-    return common_macros(form, DTYPES) | {macro: str(config[name]) for name, macro in MACROS.items()}
+    own = {macro: str(config[name]) for name, macro in MACROS.items()}
+    common = common_macros(form, DTYPES)
+    check_layout("wgmma", form.layout, LAYOUTS_OF[form.dtype], LAYOUT_RULE)
+    return common | own
 
 
 def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: int) -> Plan:
@@ -106,16 +101,12 @@ def _stream_k(tiles: int, steps: int, k: int, config: Mapping[str, int], cluster
     """The same: whole tiles for all but the last one to two waves, whose k-steps are shared out evenly.
 
     Fewer tiles than clusters: no more of them a tile than sqrt(k / PART_DEPTH), so that reading the parts of p clusters
-    (p times PART_DEPTH columns) takes no longer than a cluster's share (k / p columns).
+    (p times PART_DEPTH columns) takes no longer than a cluster's share (k / p columns). Shares begin where those of
+    simt do (simt_launch.share).
     """
     whole = max(0, tiles // clusters - (tiles % clusters > 0)) * clusters
     busy = clusters if whole else min(clusters, (tiles - whole) * max(1, isqrt(k // PART_DEPTH)))
     return busy, whole, LEAST_STEPS, busy
-
-
-def share(cluster: int, clusters: int, shared: int, steps: int, least: int = LEAST_STEPS) -> int:
-    """Where a cluster's share of the k-steps of `shared` tiles begins, as the kernel's Units have it."""
-    return simt_launch.share(cluster, clusters, shared, steps, least)
 
 
 def maps(m: int, n: int, k: int, config: Mapping[str, int], form: Form) -> tuple[TensorMap, ...]:
