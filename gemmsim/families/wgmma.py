@@ -17,7 +17,7 @@ from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.families.wgmma_launch import DTYPES, LAYOUT_RULE, LAYOUTS_OF, SOURCE, macros, plan
-from gemmsim.families.wgmma_resources import ROWS, along_k, consumer_regs, sums, x_side, y_side
+from gemmsim.families.wgmma_resources import ROWS, along_k, consumer_regs, starts, sums, x_side, y_side
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
@@ -130,8 +130,10 @@ def _tile_rules(r: Refusals, problem: Gemm, config: Config) -> None:
 def _budget_rules(r: Refusals, config: Config, launch: Launch, arch: Arch) -> None:
     threads = launch.threads * config["blocks"]
     r.over("threads_per_sm", threads, arch.max_warps_per_sm * LANES, "threads of `blocks` blocks an SM")
-    held = consumer_regs(config["consumers"], config["blocks"])
-    r.over("registers", np.maximum(0, sums(config) - held), 0, "sums a thread more than setmaxnreg leaves a consumer")
+    short = np.maximum(0, sums(config) - consumer_regs(config["consumers"], config["blocks"]))
+    r.over("registers", short, 0, "sums a thread beyond the registers that setmaxnreg gives a consumer")
+    few = "a thread begins with fewer registers than one wgmma of so many columns names"
+    r.when("registers_at_start", ~starts(config), few)
     r.over("shared_memory", launch.smem_bytes, arch.smem_per_block_bytes, "B of shared memory a block")
 
 

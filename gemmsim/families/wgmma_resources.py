@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import form
@@ -30,8 +31,10 @@ STORED_BYTES = 2
 REGISTERS, MOST_AT_ENTRY, MOST_CONSUMER = 65536, 256, 240
 #: registers of a producer's thread; fewer with three consumers, or where a thread begins with less than LARGE
 PRODUCER, SMALL_PRODUCER, LARGE = 40, 24, 128
-#: registers of a consumer's thread beside its sums
-OWN_REGS = 40
+#: registers of a consumer's thread beside its sums, and of one instruction beside those of its own
+OWN_REGS, INSTRUCTION_REGS = 32, 26
+#: bytes a thread that spill for each sum where they do not fit: nearly all of them, and copies
+SPILLED_A_SUM = 6.5
 
 
 def threads(consumers: Whole) -> Whole:
@@ -103,7 +106,7 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
     """What a block takes; threads, shared memory and registers at its start are exact."""
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
-        regs = np.minimum(entry_regs(u["consumers"], u["blocks"]), arch.regs_per_thread)
+        regs = np.minimum(entry_regs(u["consumers"], u["blocks"]), MOST_CONSUMER)
         return threads(u["consumers"]), regs, spill_bytes(u), dynamic_smem_bytes(u, form(problem))
 
     columns = {p: config[p] for p in COLUMNS}
@@ -111,6 +114,20 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
     return Launch(threads_, regs, spills, smem, np.zeros(len(config), bool))
 
 
+def fits(u: Columns) -> npt.NDArray[np.bool_]:
+    """Whether a consumer holds its sums and what it needs beside them in registers.
+
+    Where it does not ptxas keeps the sums in local memory and waits for each wgmma (C7512): of 180 configurations that
+    NVRTC 13.5 compiled for sm_90a, this and `starts` say of all but one (8 B) which spill, and which do not compile.
+    """
+    return np.asarray(sums(u) + OWN_REGS <= consumer_regs(u["consumers"], u["blocks"]))
+
+
+def starts(u: Columns) -> npt.NDArray[np.bool_]:
+    """Whether the registers that a thread begins with hold what one instruction names (else ptxas says C7602)."""
+    return np.asarray(y_side(u) // 2 + INSTRUCTION_REGS <= entry_regs(u["consumers"], u["blocks"]))
+
+
 def spill_bytes(u: Columns) -> FloatArray:
-    """Local memory a thread: what a consumer's sums and its own registers are over what it has."""
-    return np.asarray(4.0 * np.maximum(0, sums(u) + OWN_REGS - consumer_regs(u["consumers"], u["blocks"])))
+    """Local memory a thread: of all its sums if they do not fit."""
+    return np.where(fits(u), 0.0, np.round(SPILLED_A_SUM * sums(u)))

@@ -18,11 +18,10 @@ from gemmsim.families.wgmma_resources import (
     ALIGNMENT_BYTES,
     BARRIER_BYTES,
     EPILOGUE_BYTES,
-    OWN_REGS,
     ROWS,
-    consumer_regs,
+    fits,
     padded,
-    sums,
+    starts,
     x_side,
     y_side,
 )
@@ -56,24 +55,22 @@ def space(parameters: Sequence[Parameter]) -> Config:
 def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
     both = grid(choices, "bm", "bn", "consumers", "swap")
     x, y, consumers = x_side(both), y_side(both), both["consumers"]
-    fits = np.zeros(len(x), bool)
+    known = np.zeros(len(x), bool)
     for count, sides in X_SIDES.items():
-        fits |= (consumers == count) & np.isin(x, sides)
+        known |= (consumers == count) & np.isin(x, sides)
     coarse = (y <= FINE) | ((y <= MEDIUM) & (y % 16 == 0)) | (y % 32 == 0)
     turned = (both["swap"] == 0) | (both["bm"] % ROWS != 0)
-    return where(both, fits & coarse & turned & (sums(both) + OWN_REGS <= consumer_regs(consumers, np.ones(1, int))))
+    return where(both, known & coarse & turned)
 
 
 def _pipelined(columns: Columns) -> Columns:
-    """Buffers: for each size of element the most that fit, for each number of blocks whose registers suffice."""
-    blocks = columns["blocks"]
-    room = (sums(columns) + OWN_REGS <= consumer_regs(columns["consumers"], blocks)) & (columns["consumers"] < 3)
-    keep = np.zeros(len(blocks), bool)
+    """Buffers: for each size of element the most that fit; blocks: as many as leave registers for the sums."""
+    keep = np.zeros(len(columns["blocks"]), bool)
     for width, depths in STEPS.items():
         for along_k in (True, False):
             most = _most(columns, width, padded(y_side(columns), along_k))
             keep |= np.isin(columns["bk"], depths) & (columns["stages"] == most)
-    return where(columns, keep & (room | (blocks == 1)))
+    return where(columns, keep & fits(columns) & starts(columns))
 
 
 def _most(columns: Columns, width: int, y: IntArray) -> IntArray:
@@ -95,5 +92,5 @@ def _ways(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Orders of whole tiles; and, in groups of rows, all tiles split, or the tail; or stream-K."""
     both = grid(choices, "group_m", "hilbert", "split_k", "split_tail", "stream_k")
     split, stream, tail = both["split_k"] > 1, both["stream_k"] == 1, both["split_tail"] == 1
-    fits = ~(split & stream) & (~tail | np.isin(both["split_k"], TAIL_SLICES))
-    return where(both, fits & (~(split | stream) | (both["group_m"] == max(choices["group_m"]))))
+    whole = ~(split & stream) & (~tail | np.isin(both["split_k"], TAIL_SLICES))
+    return where(both, whole & (~(split | stream) | (both["group_m"] == max(choices["group_m"]))))

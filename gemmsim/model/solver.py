@@ -89,7 +89,7 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
     if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
     if x.c["straggler"] > 0 and "waves" not in free:
-        waves = d.units.blocks / (x.gpu.sm_count * x.blocks_per_sm)
+        waves = d.units.blocks / (x.sms * x.blocks_per_sm)
         clk = clk * (1 + x.c["straggler"] / np.sqrt(np.maximum(waves, 1)))
     sm_s = clk / x.gpu.clock_hz
     l2_s = ZERO if "l2" in free else _l2_bytes(d, free) * area / d.l2_bytes_per_s
@@ -109,7 +109,7 @@ def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
     """
     busy, lone = _step(x, d, NOTHING)
     step = _lone_step(x, d, _chain(x, d, lone, NOTHING), lone, NOTHING)
-    at_once = np.minimum(x.gpu.sm_count * x.blocks_per_sm, d.tiles)
+    at_once = np.minimum(x.sms * x.blocks_per_sm, d.tiles)
     l2 = d.l2_weighted_bytes / d.l2_bytes_per_s * x.gpu.clock_hz * at_once / (d.tiles * d.k_steps)
     alone = np.maximum(np.maximum(step, l2), busy)
     further = np.where(x.traits.depth > 1, 0, dram_further_clk(x))
@@ -119,9 +119,9 @@ def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
 def crowding(x: Case, d: Demand) -> FloatArray:
     """What the residents of an SM want of its busiest unit, 1: all of it; the sharp and cheap form of `contention`."""
     busy = np.maximum(np.maximum(d.math_clk, d.shared_clk), np.maximum(d.issue_clk, d.integer_clk))
-    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.gpu.sm_count))
+    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.sms))
     lone = np.maximum(d.latency_clk + np.where(_overlaps(x, d), 0, busy), x.traits.depth * busy) / x.traits.depth
-    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.gpu.sm_count) / (d.tiles * d.k_steps) * resident
+    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.sms) / (d.tiles * d.k_steps) * resident
     return np.asarray(resident * busy / np.maximum(lone, l2))
 
 
@@ -213,8 +213,8 @@ def _waves(x: Case, d: Demand, block: Blocks, free: Set[str]) -> FloatArray:
     tiles = block.count * d.useful_area if "edge" in free else block.count
     whole = resident_clk(x, d, block, x.blocks_per_sm)
     if "waves" in free:  # every SM equally busy to the end
-        return np.asarray(tiles / (x.gpu.sm_count * x.blocks_per_sm) * whole)
-    busiest = np.ceil(tiles / x.gpu.sm_count)
+        return np.asarray(tiles / (x.sms * x.blocks_per_sm) * whole)
+    busiest = np.ceil(tiles / x.sms)
     full = np.floor(busiest / x.blocks_per_sm)
     rest = busiest - full * x.blocks_per_sm
     last = np.where(rest > 0, resident_clk(x, d, block, np.maximum(rest, 1)), 0)
@@ -255,7 +255,7 @@ def alone_s(x: Case, d: Demand) -> dict[str, FloatArray]:
 
     waves, edge, alignment and power have no time of their own; for them `saved` says what they cost.
     """
-    clock, sms, u = x.gpu.clock_hz, x.gpu.sm_count, d.units
+    clock, sms, u = x.gpu.clock_hz, x.sms, d.units
     whole, parts = np.ceil(u.whole / sms), np.ceil(u.parts / sms)
     rounds = np.ceil(whole / x.blocks_per_sm)
     part_rounds = np.ceil(parts / x.blocks_per_sm)
