@@ -59,6 +59,7 @@ PRIORS: Mapping[str, Prior] = {
     "fixup": Prior(1.5, 0.3, 8.0),
     "straggler": Prior(0.02, 0.002, 0.08),
     "memory_sharpness": Prior(4.0, 1.5, 10.0),
+    "pipe_sharpness": Prior(6.0, 2.5, 16.0),
     "spill_clk": Prior(6.0, 2.5, 15.0),
     "power": Prior(0.8, 0.05, 4.0),
 }
