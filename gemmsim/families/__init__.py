@@ -10,12 +10,12 @@ import numpy as np
 
 from gemmsim.config import Config, Launch
 from gemmsim.errors import GemmsimError, unknown
-from gemmsim.families.refuse import Refusals
+from gemmsim.families.refuse import Refusals, check_layout
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Form, Gemm
 
-FAMILIES = ("triton", "simt", "register_tile", "smem_tile", "naive")
+FAMILIES = ("triton", "wgmma", "simt", "register_tile", "smem_tile", "naive")
 
 
 class Family(Protocol):
@@ -64,6 +64,13 @@ def check_dtype(name: str, dtype: str, *, where: str = "") -> None:
         raise GemmsimError(f"family {name} has no {dtype} kernel{place}: it has {', '.join(have)}")
 
 
+def layouts(name: str, dtype: str) -> tuple[str, ...]:
+    """Layouts that the family has a kernel for where A is of that dtype: its own for each, or LAYOUTS for all."""
+    module = family(name)
+    own: Mapping[str, tuple[str, ...]] = getattr(module, "LAYOUTS_OF", {})
+    return own.get(dtype, module.LAYOUTS)
+
+
 def check(name: str, problem: Gemm) -> None:
     """Raise GemmsimError if the family has no kernel for the problem's types, layout, batch, beta or epilogue."""
     check_dtype(name, problem.dtype)
@@ -71,10 +78,7 @@ def check(name: str, problem: Gemm) -> None:
     if problem.dtype_b != problem.dtype and problem.dtype_b not in module.WEIGHT_DTYPES:
         have = ", ".join((problem.dtype, *module.WEIGHT_DTYPES))
         raise GemmsimError(f"family {name} has no kernel for B in {problem.dtype_b}: it has {have}")
-    if problem.layout not in module.LAYOUTS:
-        raise GemmsimError(
-            f"family {name} has no kernel for layout {problem.layout}: it has {', '.join(module.LAYOUTS)}"
-        )
+    check_layout(name, problem.layout, layouts(name, problem.dtype), getattr(module, "LAYOUT_RULE", ""))
     extras = [*(["beta"] if problem.beta else []), *problem.epilogue]
     if extras and not module.EPILOGUES:
         raise GemmsimError(f"family {name} has no kernel with {extras[0]}: it does the plain product alone")

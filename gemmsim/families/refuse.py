@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from gemmsim.errors import GemmsimError
 from gemmsim.families.traits import Parameter
 
 STATIC_SMEM_BYTES = 48 * 1024  # a __shared__ array cannot be larger
 MAX_GRID_Y = 65535
+
+
+def check_layout(family: str, layout: str, have: Sequence[str], why: str = "") -> None:
+    """Raise GemmsimError for a layout that is none of those the family has; why: the rule that leaves others out."""
+    if layout not in have:
+        since = f", since {why}" if why else ""
+        raise GemmsimError(f"family {family} has no kernel for layout {layout}: it has {', '.join(have)}{since}")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmsim.config import Config
+from gemmsim.families.combinations import Columns, grid, times, where
 from gemmsim.families.simt_resources import threads_of
 from gemmsim.families.traits import Parameter
 from gemmsim.families.wavefronts import LANES
 
-Columns = dict[str, npt.NDArray[np.int64]]
 THREADS = (64, 512)
 #: lanes of a warp along one side of its tile: fewer read more fragments for the same results
 LEAST_LANES = 4
@@ -42,41 +42,25 @@ def space(parameters: Sequence[Parameter]) -> Config:
     """All combinations, in the order of the parameters' choices."""
     choices = {p.name: p.choices for p in parameters}
     columns = _tiles(choices)
-    columns = _times(columns, _grid(choices, "bk", "vec", "order"))
-    columns = _piped(_times(columns, _pipelines(choices)))
-    columns = _capped(_times(columns, _caps(choices)), choices)
-    columns = _times(columns, _splits(choices))
+    columns = times(columns, grid(choices, "bk", "vec", "order"))
+    columns = _piped(times(columns, _pipelines(choices)))
+    columns = _capped(times(columns, _caps(choices)), choices)
+    columns = times(columns, _splits(choices))
     return Config("simt", {p.name: columns[p.name] for p in parameters})
 
 
-def _grid(choices: Mapping[str, Sequence[int]], *names: str) -> Columns:
-    grid = np.meshgrid(*(np.asarray(choices[n], np.int64) for n in names), indexing="ij")
-    return {n: g.ravel() for n, g in zip(names, grid, strict=True)}
-
-
-def _times(a: Columns, b: Columns) -> Columns:
-    """Every row of a with every row of b."""
-    rows_a, rows_b = len(next(iter(a.values()))), len(next(iter(b.values())))
-    left = {n: np.repeat(v, rows_b) for n, v in a.items()}
-    return left | {n: np.tile(v, rows_a) for n, v in b.items()}
-
-
-def _where(columns: Columns, keep: npt.NDArray[np.bool_]) -> Columns:
-    return {n: v[keep] for n, v in columns.items()}
-
-
 def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
-    warp = _grid(choices, "wm", "wn", "tm", "tn")
+    warp = grid(choices, "wm", "wn", "tm", "tn")
     lm, ln = warp["wm"] // warp["tm"], warp["wn"] // warp["tn"]
     whole = (warp["wm"] % warp["tm"] == 0) & (warp["wn"] % warp["tn"] == 0)
-    warp = _where(warp, whole & (lm * ln == LANES) & (np.minimum(lm, ln) >= LEAST_LANES))
-    warp = _where(warp, warp["tm"] <= warp["tn"])  # the other way round is alike, and not faster on the whole
-    both = _times(_grid(choices, "bm", "bn"), warp)
+    warp = where(warp, whole & (lm * ln == LANES) & (np.minimum(lm, ln) >= LEAST_LANES))
+    warp = where(warp, warp["tm"] <= warp["tn"])  # the other way round is alike, and not faster on the whole
+    both = times(grid(choices, "bm", "bn"), warp)
     threads = threads_of(both)
     whole = (both["bm"] % both["wm"] == 0) & (both["bn"] % both["wn"] == 0)
     compact = _compact(both["bm"], both["bn"]) & _compact(both["tm"], both["tn"])
     usual = (both["wm"] // both["tm"] == LANES_M) | ~_lays(both, choices)
-    return _where(
+    return where(
         both, whole & compact & usual & (threads >= THREADS[0]) & (threads <= THREADS[1]) & (threads % 64 == 0)
     )
 
@@ -94,21 +78,21 @@ def _compact(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[
 
 def _pipelines(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Through registers with 1 or 2 stages, asynchronous with 2 or more."""
-    both = _grid(choices, "stages", "async_copy")
-    return _where(both, np.where(both["async_copy"] == 1, both["stages"] >= 2, both["stages"] <= 2))
+    both = grid(choices, "stages", "async_copy")
+    return where(both, np.where(both["async_copy"] == 1, both["stages"] >= 2, both["stages"] <= 2))
 
 
 def _piped(columns: Columns) -> Columns:
     """Of two and three buffers, which have as many k-steps in flight: two where a k-step is long, else three."""
     long, stages = columns["bk"] >= LONG_STEP, columns["stages"]
     keep = np.where(long, stages != 3, stages != 2)
-    return _where(columns, keep | (columns["async_copy"] == 0))
+    return where(columns, keep | (columns["async_copy"] == 0))
 
 
 def _caps(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Either cap, not both."""
-    both = _grid(choices, "blocks", "regs")
-    return _where(both, (both["blocks"] == 1) | (both["regs"] == 0))
+    both = grid(choices, "blocks", "regs")
+    return where(both, (both["blocks"] == 1) | (both["regs"] == 0))
 
 
 def _capped(columns: Columns, choices: Mapping[str, Sequence[int]]) -> Columns:
@@ -118,12 +102,12 @@ def _capped(columns: Columns, choices: Mapping[str, Sequence[int]]) -> Columns:
     left = np.minimum(REGISTERS // (threads * columns["blocks"]) // 8 * 8, 255)
     capped = (results == CAPPED_RESULTS) & (max(choices["regs"]) * threads <= REGISTERS) & (columns["blocks"] == 1)
     fits = np.where(capped, regs > 0, (regs == 0) & (left >= EACH * results + BESIDE))
-    return _where(columns, fits & ((columns["blocks"] == 1) | (left < results + PLENTY)))
+    return where(columns, fits & ((columns["blocks"] == 1) | (left < results + PLENTY)))
 
 
 def _splits(choices: Mapping[str, Sequence[int]]) -> Columns:
     """Unsplit; all tiles split, or the tail; or stream-K."""
-    both = _grid(choices, "group_m", "split_k", "split_tail", "stream_k")
+    both = grid(choices, "group_m", "split_k", "split_tail", "stream_k")
     split, stream = both["split_k"] > 1, both["stream_k"] == 1
     fits = ~(split & stream) & ((both["split_tail"] == 0) | np.isin(both["split_k"], TAIL_SLICES))
-    return _where(both, fits)
+    return where(both, fits)

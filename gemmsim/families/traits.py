@@ -89,6 +89,14 @@ class Traits:
     split_tail: BoolArray = field(default_factory=_no)
     stream_k: BoolArray = field(default_factory=_no)
     partial_bytes: float = 4.0  # of an element of a slice's part of C, in the workspace
+    #: slices are summed by the block with the last of them, which waits for the others, not by a second kernel
+    sums_slices: BoolArray = field(default_factory=_no)
+    #: blocks of a cluster along M and N: they start together, on SMs of one GPC, and each tile of B (of A) that they
+    #: share leaves L2 once, to all of them (multicast)
+    cluster_m: FloatArray = field(default_factory=_ones)
+    cluster_n: FloatArray = field(default_factory=_ones)
+    #: blocks stay and compute one tile after another: the next tile's loads run while a result is stored
+    persistent: BoolArray = field(default_factory=_no)
 
 
 @dataclass(frozen=True)

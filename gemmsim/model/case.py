@@ -11,6 +11,7 @@ from gemmsim.config import Config, Launch
 from gemmsim.hardware import Gpu
 from gemmsim.model import epilogue
 from gemmsim.model.demand import Case
+from gemmsim.model.residency import reached_sms
 from gemmsim.problem import FloatArray, Gemm, IntArray
 
 
@@ -30,6 +31,7 @@ def make_case(
     m, n, k, bm, bn, bk = (
         _float(v) for v in (problem.m, problem.n, problem.k, *(config[p] for p in ("bm", "bn", "bk")))
     )
+    traits = module.traits(problem, config, launch, gpu.arch, align)
     return Case(
         gpu=gpu,
         dtype=problem.dtype,
@@ -48,7 +50,8 @@ def make_case(
         spill_bytes=launch.spill_bytes,
         smem_bytes=_float(launch.smem_bytes),
         blocks_per_sm=np.maximum(_float(blocks_per_sm), 1),
-        traits=module.traits(problem, config, launch, gpu.arch, align),
+        sms=reached_sms(gpu, traits.cluster_m * traits.cluster_n),
+        traits=traits,
         c=coefficients,
         l2=l2,
         result_reads=problem.result_reads,

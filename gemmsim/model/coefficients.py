@@ -45,6 +45,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "narrow_copies": (0.0, "share", "further L2 cost of copies under 16 B a thread"),
     "repeated_rows": (0.0, "share", "further L2 cost of rows read again because the tile is taller than M"),
     "hot_lines": (0.0, "share", "further L2 cost of A a time that its lines of a k-step would fit into 64"),
+    "pipe_sharpness": (4.0, "exponent", "how sharply the times of an SM's pipes join"),
     "memory_sharpness": (4.0, "exponent", "how sharply SM, L2 and DRAM time join where several blocks share an SM"),
     "memory_sharpness_lone": (4.0, "exponent", "the same with one block an SM"),
     "queue_noise": (0.1, "share", "0: resident blocks run in step; 1: they queue for the SM at random"),
@@ -55,7 +56,12 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
 }
 
 #: what a coefficient is at least where less makes no sense (the others: 0)
-LEAST: Mapping[str, float] = {"l2_rate": 0.01, "memory_sharpness": 1.0, "memory_sharpness_lone": 1.0}
+LEAST: Mapping[str, float] = {
+    "l2_rate": 0.01,
+    "pipe_sharpness": 1.0,
+    "memory_sharpness": 1.0,
+    "memory_sharpness_lone": 1.0,
+}
 
 
 def complete(values: Mapping[str, float]) -> dict[str, float]:

@@ -57,6 +57,7 @@ class Case:
     spill_bytes: FloatArray
     smem_bytes: FloatArray
     blocks_per_sm: FloatArray
+    sms: FloatArray  # that blocks reach: fewer than there are where clusters leave some of a GPC's over
     traits: Traits
     c: Mapping[str, float]
     l2: str

@@ -91,7 +91,7 @@ def _out_of_step(
 def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str, FloatArray]:
     """What of the Demand follows from the traffic: bytes, and clocks that blocks wait for them."""
     tiles_m, tiles_n, k_steps = tiles_and_steps
-    tiles = tiles_m * tiles_n * x.batch
+    tiles = _launched(x, tiles_and_steps)
     stored = split.stored_bytes(x, tiles, k_steps)
     read, write, writeback = _condition(x, dram, stored)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
@@ -112,14 +112,20 @@ def _tiles(x: Case) -> _Tiles:
     return geometry.tiles(x.m, x.bm), geometry.tiles(x.n, x.bn), geometry.tiles(x.k, x.bk)
 
 
+def _launched(x: Case, tiles_and_steps: _Tiles) -> FloatArray:
+    """Tiles that are computed, of all problems."""
+    tiles_m, tiles_n, _ = tiles_and_steps
+    return geometry.launched_tiles(tiles_m, tiles_n, x.traits.cluster_m, x.traits.cluster_n) * x.batch
+
+
 def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -> Demand:
     """The Demand of a case with what follows from its traffic."""
     tiles_m, tiles_n, k_steps = tiles_and_steps
-    tiles = tiles_m * tiles_n * x.batch
+    tiles = _launched(x, tiles_and_steps)
     math, waits = compute.math_clk(x)
     units = split.units(x, tiles, k_steps)
     shared = split.cost(x, units, k_steps)
-    resident = np.minimum(x.blocks_per_sm, np.ceil(units.blocks / x.gpu.sm_count))
+    resident = np.minimum(x.blocks_per_sm, np.ceil(units.blocks / x.sms))
     spill, spill_lone = shared_memory.spill_clk(x, resident)
     return Demand(
         tiles_m=tiles_m,
@@ -127,7 +133,7 @@ def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -
         tiles=tiles,
         units=units,
         k_steps=k_steps,
-        useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn),
+        useful_area=geometry.useful_share(x.m, x.n, x.bm, x.bn) * (tiles_m * tiles_n * x.batch / tiles),
         useful_depth=x.k / (k_steps * x.bk),
         workspace_bytes=shared.workspace_bytes,
         second_asked_bytes=shared.second_asked_bytes,
@@ -166,10 +172,10 @@ def _side_bytes(x: Case) -> float:
 
 def _grid(x: Case, tiles_and_steps: _Tiles) -> traffic.Grid:
     tiles_m, tiles_n, k_steps = tiles_and_steps
-    stored = split.stored_bytes(x, tiles_m * tiles_n * x.batch, k_steps)
-    slots, group, side = x.gpu.sm_count * x.blocks_per_sm, np.minimum(x.group_m, tiles_m), _side_bytes(x)
+    stored = split.stored_bytes(x, _launched(x, tiles_and_steps), k_steps)
+    slots, group, side = x.sms * x.blocks_per_sm, np.minimum(x.group_m, tiles_m), _side_bytes(x)
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
-    slices = split.slices(x)
+    slices, slots = split.slices(x), slots / split.abreast(x)
     return traffic.Grid(
         x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, stored, x.gpu.sm_count, *sizes, side,
         x.gpu.l2_partitions,
@@ -202,10 +208,16 @@ def _condition(x: Case, dram: traffic.Traffic, stored: FloatArray) -> tuple[Floa
 
 
 def _asked(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bytes of A and of B that all blocks ask L2 for."""
+    """Bytes of A and of B that all blocks ask L2 for: M N K (1/BN + 1/BM) elements, once a cluster.
+
+    Blocks of a cluster load a part of a tile they share each, and L2's answer goes to all of them (multicast): with two
+    blocks along M half of what is asked for of B, and of 2 x 1 blocks of 128 x 256 a third of all (PTX ISA,
+    cp.async.bulk.tensor .multicast::cluster). What comes through an SM's port, and what DRAM brings, stays.
+    """
     rows = np.where(x.traits.repeats_rows, tiles_m * x.bm, x.m)  # rows past M are read again, or skipped
     columns = np.where(x.traits.repeats_rows, tiles_n * x.bn, x.n)
-    return rows * tiles_n * x.k * x.a_bytes * x.batch, columns * tiles_m * x.k * x.b_bytes * x.batch
+    readers_a, readers_b = np.ceil(tiles_n / x.traits.cluster_n), np.ceil(tiles_m / x.traits.cluster_m)
+    return rows * readers_a * x.k * x.a_bytes * x.batch, columns * readers_b * x.k * x.b_bytes * x.batch
 
 
 def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: FloatArray) -> FloatArray:

@@ -13,6 +13,16 @@ def tiles(size: npt.ArrayLike, tile: npt.ArrayLike) -> FloatArray:
     return np.asarray(np.ceil(np.asarray(size, np.float64) / np.asarray(tile, np.float64)), np.float64)
 
 
+def launched_tiles(
+    tiles_m: FloatArray, tiles_n: FloatArray, cluster_m: FloatArray, cluster_n: FloatArray
+) -> FloatArray:
+    """Tiles that are computed: those of whole clusters, of which some may lie outside of C and cost as much.
+
+    Clusters of 2 along M add a row of tiles where there is an odd number: 9 rows take as long as 10.
+    """
+    return np.asarray(np.ceil(tiles_m / cluster_m) * cluster_m * np.ceil(tiles_n / cluster_n) * cluster_n)
+
+
 def waves(blocks: npt.ArrayLike, sm_count: npt.ArrayLike, blocks_per_sm: npt.ArrayLike) -> FloatArray:
     """Waves of blocks: ceil(blocks / (SMs x blocks an SM)); one block more than a wave holds is a wave more."""
     return tiles(blocks, np.asarray(sm_count, np.float64) * np.asarray(blocks_per_sm, np.float64))

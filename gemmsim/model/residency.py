@@ -9,6 +9,7 @@ import numpy as np
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Arch, Gpu
 from gemmsim.model.occupancy import LIMITERS, blocks_per_sm
+from gemmsim.problem import FloatArray
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,11 @@ def usable_sms(gpu: Gpu, cluster_size: int) -> int:
         raise GemmsimError(f"GPU {gpu.name}, clusters of {cluster_size}: its file knows sizes {known}")
     reached = gpu.cluster_sms[gpu.cluster_sizes.index(cluster_size)]
     return min(reached, gpu.sm_count // cluster_size * cluster_size)
+
+
+def reached_sms(gpu: Gpu, cluster_size: FloatArray) -> FloatArray:
+    """SMs that clusters of these sizes reach at once: as `usable_sms`; whole clusters of all SMs if no file says."""
+    reached = np.floor(gpu.sm_count / cluster_size) * cluster_size
+    for size, sms in zip(gpu.cluster_sizes, gpu.cluster_sms, strict=True):
+        reached = np.where((cluster_size == size) & (size > 1), np.minimum(reached, sms), reached)
+    return np.maximum(reached, 1)

@@ -1,13 +1,15 @@
 """Demand -> time. Resident blocks share an SM as a closed queue; L2, DRAM, power and launch come on top.
 
-    R = soft_max4(math, shared, issue, integer, spills)      clocks a k-step that a block keeps its SM busy; wgmma and
+    R = soft_max(math, shared, issue, integer, spills)      clocks a k-step that a block keeps its SM busy; wgmma and
         spills take turns: their clocks add up; so do math, issue and spills of a family with joint_issue
-    S = soft_max4((latency + arrival or R) / depth, R alone)  clocks a k-step of a block that is alone; R fewer sub-
+    S = soft_max((latency + arrival or R) / depth, R alone)  clocks a k-step of a block that is alone; R fewer sub-
         partitions if it has fewer warps; latency + R alone if its loads do not overlap its own math
     W = k_steps R + start and epilogue + spills once more    C = k_steps S + fill + start + epilogue + spills once more
     a block whose warps meet at no barrier is as many customers as it has parts: n x parts, W / parts, S with R / parts
     an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own, or at
         full residency where two blocks end together (in_step). Code that must be fetched: see _waves
+    a block that stays for tile after tile pays fill and start once a launch; of its tiles C = max(k_steps R + epilogue,
+        k_steps chain + what of the epilogue is longer than the loads in flight last): see _stream
     the slowest SM is behind the mean by straggler, where waves do not even that out: SM (1 + straggler / waves)
     time = soft_max(SM, L2, DRAM) x power + launch
 
@@ -30,7 +32,6 @@ from gemmsim.model.power import slowdown
 from gemmsim.problem import FloatArray
 
 NOTHING: Set[str] = frozenset()
-PIPES = 4.0  # sharpness of the maximum of an SM's pipes
 #: of the queue's noise, what is left where blocks wait for code: short waits, evenly spread
 FETCH_NOISE = 0.2
 ZERO = np.zeros(1)
@@ -58,7 +59,7 @@ def time_s(x: Case, d: Demand, free: Set[str] = NOTHING) -> FloatArray:
 
 def blocks(x: Case, d: Demand, free: Set[str] = NOTHING) -> tuple[Blocks, Blocks | None]:
     """The blocks that compute whole tiles, and those that compute shares of tiles if there are any."""
-    parts = x.traits.parts
+    parts, stays = x.traits.parts, x.traits.persistent
     busy, lone = (clk / parts for clk in _step(x, d, free))
     start, epilogue = (clk / parts for clk in _blocks(d, free))
     chain = _chain(x, d, lone, free)
@@ -66,10 +67,18 @@ def blocks(x: Case, d: Demand, free: Set[str] = NOTHING) -> tuple[Blocks, Blocks
     depth = d.useful_depth if "edge" in free else 1.0
     spill, spill_lone = _of("spill", d.spill_clk, free), _of("spill", d.spill_lone_clk, free)
     fill = ZERO if "fill" in free else d.fill_steps * chain + d.start_clk
+    if stays.any():
+        fill, start = np.where(stays, 0, fill), np.where(stays, 0, start)
     lone_ends = fill + d.lone_factor * (start + epilogue)
 
     work = d.k_steps * depth * busy + start + epilogue + spill
-    alone = d.k_steps * depth * step + lone_ends + spill_lone
+
+    def walking(steps: FloatArray, ends: FloatArray) -> FloatArray:
+        """Clocks of so many k-steps of a lone block, and of what comes before and behind them."""
+        apart = steps * step + ends
+        return np.where(stays, _stream(x, steps, chain, lone, ends), apart) if stays.any() else apart
+
+    alone = walking(d.k_steps * depth, lone_ends) + spill_lone
     fetched = bool(d.fetch_clk.any())
     walk = _of("issue", d.fetch_clk, free) * depth
     walked = d.k_steps * walk + lone_ends if fetched else ZERO
@@ -78,9 +87,19 @@ def blocks(x: Case, d: Demand, free: Set[str] = NOTHING) -> tuple[Blocks, Blocks
         return tiles, None
     ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
     fixup = _of("split", d.fixup_clk, free)
-    lone_share = begun * lone_ends + spill_lone + fixup
     walked = d.units.part_steps * walk + begun * lone_ends + fixup if fetched else ZERO
-    return tiles, Blocks(d.units.parts, steps * busy + begun * ends + spill, steps * step + lone_share, walked)
+    alone = walking(steps, begun * lone_ends) + spill_lone + fixup
+    return tiles, Blocks(d.units.parts, steps * busy + begun * ends + spill, alone, walked)
+
+
+def _stream(x: Case, steps: FloatArray, chain: FloatArray, lone: FloatArray, ends: FloatArray) -> FloatArray:
+    """Clocks of a tile of a lone block that stays: its loads are one stream, its math and results another.
+
+    While results are stored the loads of the next tile go on until all buffers are full, `depth` k-steps of them. Math
+    bound, an epilogue costs all of its time; bound by loads, none of it up to depth x chain.
+    """
+    beyond = np.maximum(0, ends - x.traits.depth * chain)
+    return soft_max(x.c["pipe_sharpness"], steps * lone + ends, steps * chain + beyond)
 
 
 def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> FloatArray:
@@ -88,8 +107,10 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
     area = d.useful_area if "edge" in free else 1.0
     if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
+    if "fill" not in free and x.traits.persistent.any():
+        clk = clk + np.where(x.traits.persistent, _once(x, d, free), 0)
     if x.c["straggler"] > 0 and "waves" not in free:
-        waves = d.units.blocks / (x.gpu.sm_count * x.blocks_per_sm)
+        waves = d.units.blocks / (x.sms * x.blocks_per_sm)
         clk = clk * (1 + x.c["straggler"] / np.sqrt(np.maximum(waves, 1)))
     sm_s = clk / x.gpu.clock_hz
     l2_s = ZERO if "l2" in free else _l2_bytes(d, free) * area / d.l2_bytes_per_s
@@ -98,6 +119,12 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
         total = total * slowdown(x, total)
     total = total + _of("split", d.second_s, free) if d.second_s.any() else total
     return total if "launch" in free else np.asarray(total + d.launch_s)
+
+
+def _once(x: Case, d: Demand, free: Set[str]) -> FloatArray:
+    """Clocks until a block that stays has its first tile's first k-steps."""
+    _, lone = _step(x, d, free)
+    return np.asarray(d.fill_steps * _chain(x, d, lone, free) + d.start_clk + d.lone_factor * d.start_issue_clk)
 
 
 def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
@@ -109,7 +136,7 @@ def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
     """
     busy, lone = _step(x, d, NOTHING)
     step = _lone_step(x, d, _chain(x, d, lone, NOTHING), lone, NOTHING)
-    at_once = np.minimum(x.gpu.sm_count * x.blocks_per_sm, d.tiles)
+    at_once = np.minimum(x.sms * x.blocks_per_sm, d.tiles)
     l2 = d.l2_weighted_bytes / d.l2_bytes_per_s * x.gpu.clock_hz * at_once / (d.tiles * d.k_steps)
     alone = np.maximum(np.maximum(step, l2), busy)
     further = np.where(x.traits.depth > 1, 0, dram_further_clk(x))
@@ -119,9 +146,9 @@ def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
 def crowding(x: Case, d: Demand) -> FloatArray:
     """What the residents of an SM want of its busiest unit, 1: all of it; the sharp and cheap form of `contention`."""
     busy = np.maximum(np.maximum(d.math_clk, d.shared_clk), np.maximum(d.issue_clk, d.integer_clk))
-    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.gpu.sm_count))
+    resident = np.minimum(x.blocks_per_sm, np.ceil(d.units.blocks / x.sms))
     lone = np.maximum(d.latency_clk + np.where(_overlaps(x, d), 0, busy), x.traits.depth * busy) / x.traits.depth
-    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.gpu.sm_count) / (d.tiles * d.k_steps) * resident
+    l2 = d.l2_weighted_bytes * (x.gpu.clock_hz / d.l2_bytes_per_s * x.sms) / (d.tiles * d.k_steps) * resident
     return np.asarray(resident * busy / np.maximum(lone, l2))
 
 
@@ -153,16 +180,18 @@ def _step(x: Case, d: Demand, free: Set[str]) -> tuple[FloatArray, FloatArray]:
         )
     )
 
+    sharp = x.c["pipe_sharpness"]
+
     def pipes(slower: FloatArray | float) -> FloatArray:
         unit = math * slower
         if x.traits.joint_issue.any():  # math and the rest take turns at the schedulers
             unit = np.maximum(unit, d.math_slots * unit + issue * slower)
-            return soft_max(PIPES, unit, shared, integer * slower)
-        return soft_max(PIPES, np.where(d.math_waits, unit + shared, unit), shared, issue * slower, integer * slower)
+            return soft_max(sharp, unit, shared, integer * slower)
+        return soft_max(sharp, np.where(d.math_waits, unit + shared, unit), shared, issue * slower, integer * slower)
 
     busy = pipes(1.0)
     if spill.any():
-        busy = np.where(d.wgmma | x.traits.joint_issue, busy + spill, soft_max(PIPES, busy, spill))
+        busy = np.where(d.wgmma | x.traits.joint_issue, busy + spill, soft_max(sharp, busy, spill))
     return busy, pipes(d.lone_factor) + spill_lone
 
 
@@ -178,7 +207,7 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
 
 def _lone_step(x: Case, d: Demand, chain: FloatArray, lone: FloatArray, free: Set[str]) -> FloatArray:
     """Clocks a k-step of a block that is alone on its SM."""
-    step = np.where(x.traits.asynchronous, soft_max(PIPES, chain, lone), chain)
+    step = np.where(x.traits.asynchronous, soft_max(x.c["pipe_sharpness"], chain, lone), chain)
     return step + _of("latency", d.exposed_clk, free) if d.exposed_clk.any() else step
 
 
@@ -213,8 +242,8 @@ def _waves(x: Case, d: Demand, block: Blocks, free: Set[str]) -> FloatArray:
     tiles = block.count * d.useful_area if "edge" in free else block.count
     whole = resident_clk(x, d, block, x.blocks_per_sm)
     if "waves" in free:  # every SM equally busy to the end
-        return np.asarray(tiles / (x.gpu.sm_count * x.blocks_per_sm) * whole)
-    busiest = np.ceil(tiles / x.gpu.sm_count)
+        return np.asarray(tiles / (x.sms * x.blocks_per_sm) * whole)
+    busiest = np.ceil(tiles / x.sms)
     full = np.floor(busiest / x.blocks_per_sm)
     rest = busiest - full * x.blocks_per_sm
     last = np.where(rest > 0, resident_clk(x, d, block, np.maximum(rest, 1)), 0)
@@ -255,7 +284,7 @@ def alone_s(x: Case, d: Demand) -> dict[str, FloatArray]:
 
     waves, edge, alignment and power have no time of their own; for them `saved` says what they cost.
     """
-    clock, sms, u = x.gpu.clock_hz, x.gpu.sm_count, d.units
+    clock, sms, u = x.gpu.clock_hz, x.sms, d.units
     whole, parts = np.ceil(u.whole / sms), np.ceil(u.parts / sms)
     rounds = np.ceil(whole / x.blocks_per_sm)
     part_rounds = np.ceil(parts / x.blocks_per_sm)
@@ -271,7 +300,9 @@ def alone_s(x: Case, d: Demand) -> dict[str, FloatArray]:
     out = {term: steps * clk / clock for term, clk in per_step.items()}
     waiting = _waiting_clk(x, d) / x.traits.depth
     out["latency"] = waited * (waiting + d.exposed_clk) / clock
-    out["fill"] = np.maximum(rounds * (d.fill_steps * waiting + d.start_clk), busiest * d.start_issue_clk) / clock
+    stays = x.traits.persistent
+    filling = np.where(stays, 1, rounds) * (d.fill_steps * waiting + d.start_clk)
+    out["fill"] = np.maximum(filling, np.where(stays, 1, busiest) * d.start_issue_clk) / clock
     spilled = np.maximum(busiest * d.spill_clk, rounds * d.spill_lone_clk)
     out["spill"] = (d.k_steps + 1) * spilled / clock
     out["split"] = split.alone_s(d)

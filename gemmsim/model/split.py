@@ -51,7 +51,7 @@ def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
     t = x.traits
     if not shared(x):
         return Units(tiles, ZERO, ZERO, np.ones(1), ZERO)
-    slots = x.gpu.sm_count * x.blocks_per_sm
+    slots = x.sms * x.blocks_per_sm
     split = t.split_k > 1
     waves = np.floor(tiles / slots)
     tail = tiles - waves * slots
@@ -65,7 +65,7 @@ def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
     parts = np.where(t.stream_k, np.minimum(streams, total), rest * t.split_k)
     steps = np.where(t.stream_k, np.ceil(total / streams), np.ceil(k_steps / t.split_k))
     begun = np.where(t.stream_k, 1 + np.minimum(1, steps / k_steps), 1)
-    return Units(tiles - rest, parts, steps, begun, np.where(split, rest, 0))
+    return Units(tiles - rest, parts, steps, begun, np.where(split & ~t.sums_slices, rest, 0))
 
 
 def shared(x: Case) -> bool:
@@ -74,9 +74,18 @@ def shared(x: Case) -> bool:
 
 
 def slices(x: Case) -> FloatArray:
-    """How many times a launch walks all tiles, each time along a part of K: slices follow one another."""
+    """How many times a launch walks all tiles, each time along a part of K: slices follow one another.
+
+    Once if the slices of a tile follow one another: see `abreast`.
+    """
     t = x.traits
-    return np.where(t.split_tail, 1.0, t.split_k) if shared(x) else np.ones(1)
+    return np.where(t.split_tail | t.sums_slices, 1.0, t.split_k) if shared(x) else np.ones(1)
+
+
+def abreast(x: Case) -> FloatArray:
+    """How many blocks that run at once compute slices of one tile, each along its own part of K."""
+    t = x.traits
+    return np.where(t.sums_slices & ~t.split_tail, t.split_k, 1.0)
 
 
 def stored_bytes(x: Case, tiles: FloatArray, k_steps: FloatArray) -> FloatArray:
@@ -85,8 +94,13 @@ def stored_bytes(x: Case, tiles: FloatArray, k_steps: FloatArray) -> FloatArray:
     if not shared(x):
         return c
     u, tile_bytes = units(x, tiles, k_steps), x.bm * x.bn * x.traits.partial_bytes
-    partial = np.where(x.traits.stream_k, u.parts, u.summed * x.traits.split_k) * tile_bytes
-    return np.asarray(c * (1 - u.summed / tiles) + partial)
+    return np.asarray(c * (1 - u.summed / tiles) + _left(x, u) * tile_bytes)
+
+
+def _left(x: Case, u: Units) -> FloatArray:
+    """Parts of tiles that blocks leave in the workspace: all slices, or all but the last, which sums them."""
+    t = x.traits
+    return np.where(t.stream_k, u.parts, np.where(t.sums_slices, u.parts * (1 - 1 / t.split_k), u.summed * t.split_k))
 
 
 def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
@@ -95,8 +109,8 @@ def cost(x: Case, u: Units, k_steps: FloatArray) -> Cost:
         return Cost(ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
     t = x.traits
     tile_bytes = x.bm * x.bn * t.partial_bytes
-    ragged = t.stream_k & (u.parts > 0)
-    workspace = np.where(ragged, u.parts, u.summed * t.split_k) * tile_bytes
+    ragged = (t.stream_k | t.sums_slices) & (u.parts > 0)
+    workspace = np.where(ragged | (u.summed > 0), _left(x, u), 0) * tile_bytes
     peers = np.where(ragged, np.maximum(np.ceil(k_steps / np.maximum(u.part_steps, 1)) - 1, 1), 0)
     fixup = np.where(ragged, fixup_clk(x, 1.0, peers), 0)
     summed = x.batch * x.m * x.n * u.summed / np.maximum(u.summed + u.whole, 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsim.errors import GemmsimError, unknown
+from gemmsim.families.hilbert import curve
 from gemmsim.problem import IntArray
 
 ROW, COLUMN, GROUPED, HILBERT = "row", "column", "grouped", "hilbert"
@@ -35,7 +36,7 @@ def order(raster: str, tiles_m: int, tiles_n: int, group_m: int = 1) -> tuple[In
         return _grouped(block, tiles_m, tiles_n, min(group_m, tiles_m))
     row, column = block // tiles_n, block % tiles_n
     if raster == HILBERT:
-        along = np.argsort(_along_curve(row, column, max(tiles_m, tiles_n)), kind="stable")
+        along = curve(tiles_m, tiles_n)
         return row[along], column[along]
     return row, column
 
@@ -53,22 +54,3 @@ def _grouped(block: IntArray, tiles_m: int, tiles_n: int, group_m: int) -> tuple
     first = group * group_m
     height = np.minimum(group_m, tiles_m - first)
     return first + within % height, within // height
-
-
-def _along_curve(row: IntArray, column: IntArray, size: int) -> IntArray:
-    """Distance along Hilbert's curve over the smallest square of 2^n that holds `size`, quadrant by quadrant.
-
-    Source: xy2d of Wikipedia, "Hilbert curve".
-    """
-    x, y = row.copy(), column.copy()
-    distance = np.zeros(len(row), np.int64)
-    half = 1 << max(int(size - 1).bit_length() - 1, 0)
-    while half:
-        right, up = (x & half) > 0, (y & half) > 0
-        distance += half * half * ((3 * right) ^ up)
-        x, y = x & (half - 1), y & (half - 1)
-        flip = ~up & right
-        x, y = np.where(flip, half - 1 - x, x), np.where(flip, half - 1 - y, y)
-        x, y = np.where(up, x, y), np.where(up, y, x)
-        half >>= 1
-    return distance

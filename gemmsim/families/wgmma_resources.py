@@ -1,0 +1,133 @@
+"""Threads, registers, spills and shared memory of a block of kernels/wgmma.cu, and how its tiles lie in shared memory.
+
+X is the operand on wgmma's M side, Y that on its N side: A and B, or B and A with swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmsim.config import Config, Launch
+from gemmsim.families.simt_resources import form
+from gemmsim.families.unique import per_unique
+from gemmsim.hardware import Arch
+from gemmsim.problem import DTYPE_BYTES, FloatArray, Form, Gemm, IntArray, form_of
+
+Columns = Mapping[str, IntArray] | Config
+Whole = TypeVar("Whole", int, IntArray)
+#: what decides registers, shared memory and a block's counts
+COLUMNS = ("bm", "bn", "bk", "stages", "consumers", "cluster_m", "cluster_n", "swap", "blocks", "stream_k")
+WARPGROUP = 128  # threads
+ROWS = 64  # that one wgmma multiplies
+ALIGNMENT_BYTES, BARRIER_BYTES = 1024, 16
+ROW_BYTES = 128  # of a tile in shared memory, swizzled among themselves
+EPILOGUE_BYTES = 4 * 4096  # a consumer warpgroup, where C is stored by the copy engine
+#: bytes of C's element that the copy engine stores
+STORED_BYTES = 2
+REGISTERS, MOST_AT_ENTRY, MOST_CONSUMER = 65536, 256, 240
+#: registers of a producer's thread; fewer with three consumers, or where a thread begins with less than LARGE
+PRODUCER, SMALL_PRODUCER, LARGE = 40, 24, 128
+#: registers of a consumer's thread beside its sums, and of one instruction beside those of its own
+OWN_REGS, INSTRUCTION_REGS = 32, 26
+#: bytes a thread that spill for each sum where they do not fit: nearly all of them, and copies
+SPILLED_A_SUM = 6.5
+
+
+def threads(consumers: Whole) -> Whole:
+    """Threads of a block: its consumer warpgroups, and the producer."""
+    return WARPGROUP * (consumers + 1)
+
+
+def entry_regs(consumers: IntArray, blocks: IntArray) -> IntArray:
+    """Registers a thread when a block starts: what is left for each, in whole eights."""
+    return np.asarray(np.minimum(REGISTERS // blocks // threads(consumers) // 8 * 8, MOST_AT_ENTRY))
+
+
+def consumer_regs(consumers: IntArray, blocks: IntArray) -> IntArray:
+    """Registers a thread that consumers have: theirs and what the producer gives up, whole eights, 240 at most."""
+    entry = entry_regs(consumers, blocks)
+    producer = np.where((consumers == 3) | (entry < LARGE), SMALL_PRODUCER, PRODUCER)
+    return np.asarray(np.minimum((entry * (consumers + 1) - producer) // consumers // 8 * 8, MOST_CONSUMER))
+
+
+def x_side(u: Columns) -> IntArray:
+    """Elements of a block's tile of X."""
+    return np.where(u["swap"] == 1, u["bn"], u["bm"])
+
+
+def y_side(u: Columns) -> IntArray:
+    """Elements of a block's tile of Y."""
+    return np.where(u["swap"] == 1, u["bm"], u["bn"])
+
+
+def sums(u: Columns) -> IntArray:
+    """Sums a thread of a consumer holds."""
+    return np.asarray(x_side(u) // ROWS * y_side(u) // (2 * u["consumers"]))
+
+
+def along_k(shape: Form, operand: str) -> bool:
+    """Whether an operand ("a", "b") runs along K in memory."""
+    return shape.layout[0] == "N" if operand == "a" else shape.layout[1] == "T"
+
+
+def chunk(side: IntArray) -> IntArray:
+    """Elements of a chunk in which a tile is loaded that lies along M or N: a swizzled row of 128, 64 or 32 bytes."""
+    return np.where(side > 32, 64, np.where(side > 16, 32, 16))
+
+
+def padded(side: IntArray, runs_along_k: bool) -> IntArray:
+    """Elements of a tile's side as it lies in shared memory: whole chunks where it lies along M or N."""
+    return side if runs_along_k else np.asarray(-(-side // chunk(side)) * chunk(side))
+
+
+def stage_bytes(u: Columns, shape: Form) -> IntArray:
+    """Shared memory of one buffer of both tiles."""
+    return np.asarray(-(-loaded_bytes(u, shape) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
+
+
+def loaded_bytes(u: Columns, shape: Form) -> IntArray:
+    """Bytes of both tiles as they are loaded."""
+    bm, bn = (padded(u[side], along_k(shape, name)) for side, name in (("bm", "a"), ("bn", "b")))
+    return np.asarray((bm + bn) * u["bk"] * DTYPE_BYTES[shape.dtype])
+
+
+def dynamic_smem_bytes(u: Columns, shape: Form) -> IntArray:
+    """Shared memory of a block, all of it dynamic: buffers and a pair of barriers a stage, the epilogue, alignment."""
+    stored = DTYPE_BYTES[str(form_of(shape).dtype_c)] == STORED_BYTES
+    ends = ALIGNMENT_BYTES + (EPILOGUE_BYTES * u["consumers"] if stored else 0)
+    return np.asarray(ends + u["stages"] * (stage_bytes(u, shape) + BARRIER_BYTES))
+
+
+def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
+    """What a block takes; threads, shared memory and registers at its start are exact."""
+
+    def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
+        regs = np.minimum(entry_regs(u["consumers"], u["blocks"]), MOST_CONSUMER)
+        return threads(u["consumers"]), regs, spill_bytes(u), dynamic_smem_bytes(u, form(problem))
+
+    columns = {p: config[p] for p in COLUMNS}
+    threads_, regs, spills, smem = per_unique(columns, len(config), compute)
+    return Launch(threads_, regs, spills, smem, np.zeros(len(config), bool))
+
+
+def fits(u: Columns) -> npt.NDArray[np.bool_]:
+    """Whether a consumer holds its sums and what it needs beside them in registers.
+
+    Where it does not ptxas keeps the sums in local memory and waits for each wgmma (C7512): of 180 configurations that
+    NVRTC 13.5 compiled for sm_90a, this and `starts` say of all but one (8 B) which spill, and which do not compile.
+    """
+    return np.asarray(sums(u) + OWN_REGS <= consumer_regs(u["consumers"], u["blocks"]))
+
+
+def starts(u: Columns) -> npt.NDArray[np.bool_]:
+    """Whether the registers that a thread begins with hold what one instruction names (else ptxas says C7602)."""
+    return np.asarray(y_side(u) // 2 + INSTRUCTION_REGS <= entry_regs(u["consumers"], u["blocks"]))
+
+
+def spill_bytes(u: Columns) -> FloatArray:
+    """Local memory a thread: of all its sums if they do not fit."""
+    return np.where(fits(u), 0.0, np.round(SPILLED_A_SUM * sums(u)))

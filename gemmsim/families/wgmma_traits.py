@@ -1,0 +1,81 @@
+"""What a block of kernels/wgmma.cu asks of an SM: operands of wgmma, boxes of the copy engine, sums that are stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmsim.config import Config, Launch
+from gemmsim.families.simt_resources import form
+from gemmsim.families.traits import WGMMA, Traits
+from gemmsim.families.wgmma_resources import ROWS, along_k, loaded_bytes, sums, x_side, y_side
+from gemmsim.problem import FloatArray, Form, Gemm
+
+WAVEFRONT_BYTES, SECTOR_BYTES = 128, 32
+#: bytes of K that one wgmma multiplies
+MMA_BYTES = 32
+#: bytes of L2 that one request of the copy engine is worth: it asks for whole rows of a box
+COPY_BYTES = 16.0
+#: warp instructions of a consumer's k-step beside its wgmma: barriers, descriptors, loop; and of the producer's
+STEP_INSTRUCTIONS, PRODUCER_INSTRUCTIONS = 25.0, 30.0
+WARPS = 4  # of a warpgroup
+
+
+def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
+    """Counts of a block (see Traits). Loads are the producer's: they cost consumers no issue slot and no register.
+
+    An instruction reads 64 rows of X and all of Y from shared memory, 32 bytes of K of each: (64 + Y) / 4 wavefronts,
+    against Y/2 clocks of the four tensor cores. With Y of 64 both take 32 clocks; with less the operands are what
+    bounds (Y = 32: 24 of 16 clocks, 67 % at most, measured 63 % by Luo et al. 2024), and every consumer reads Y anew.
+    """
+    shape = form(problem)
+    x, y, e = x_side(config).astype(np.float64), y_side(config).astype(np.float64), problem.a_bytes
+    bk, consumers = config["bk"].astype(np.float64), config["consumers"].astype(np.float64)
+    count = x / ROWS * bk * e / MMA_BYTES
+    warps, zero, no = WARPS * consumers, np.zeros(1), np.zeros(1, bool)
+    half = np.full(1, 0.5)
+    depth = np.maximum(1.0, config["stages"] - 1.0)
+    row_a, row_b = (_row_bytes(shape, name, config, side, e) for side, name in (("bm", "a"), ("bn", "b")))
+    return Traits(
+        path=np.full(1, WGMMA),
+        warps=warps,
+        fmas=x * y * bk,
+        wgmma_count=count,
+        smem_reads=count * (ROWS + y) * MMA_BYTES / WAVEFRONT_BYTES,
+        smem_writes=loaded_bytes(config, shape) / WAVEFRONT_BYTES,
+        loops=zero,
+        operations=zero,
+        instructions=warps * (STEP_INSTRUCTIONS + count / consumers) + PRODUCER_INSTRUCTIONS,
+        integer_instructions=zero,
+        chain_instructions=zero,
+        global_sectors=zero,
+        loads=zero,
+        rounds_a=half,
+        rounds_b=half,
+        barrier_warps=zero,
+        step_clk=zero,
+        depth=depth,
+        asynchronous=np.ones(1, bool),
+        through_registers=no,
+        fill_steps=depth,
+        prologue_loads=zero,
+        accumulators=sums(config).astype(np.float64),
+        store_sectors=x * y * problem.c_bytes / SECTOR_BYTES,
+        a_row_bytes=row_a,
+        b_row_bytes=row_b,
+        a_copy_bytes=np.full(1, COPY_BYTES),
+        b_copy_bytes=np.full(1, COPY_BYTES),
+        scalar_loads=zero,
+        repeats_rows=no,
+        split_k=config["split_k"].astype(np.float64),
+        split_tail=config["split_tail"] == 1,
+        stream_k=config["stream_k"] == 1,
+        sums_slices=np.ones(1, bool),
+        cluster_m=config["cluster_m"].astype(np.float64),
+        cluster_n=config["cluster_n"].astype(np.float64),
+        persistent=np.ones(1, bool),
+    )
+
+
+def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
+    """Contiguous bytes of a tile row in memory: along K a whole k-step, else the tile's side."""
+    return np.asarray(config["bk" if along_k(shape, operand) else side] * float(width))
