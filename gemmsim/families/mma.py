@@ -15,6 +15,7 @@ from gemmsim.families import mma_resources, mma_space, mma_traits
 from gemmsim.families.copies import COPIES, fitted
 from gemmsim.families.mma_accesses import access_patterns
 from gemmsim.families.mma_launch import DTYPES, LAYOUT_RULE, LAYOUTS, LAYOUTS_OF, SOURCE, macros, plan
+from gemmsim.families.mma_resources import STEP_BYTES
 from gemmsim.families.refuse import MAX_GRID_Y, Refusals
 from gemmsim.families.simt_accesses import second_instructions
 from gemmsim.families.traits import Parameter, Prior, Traits
@@ -79,8 +80,6 @@ FIXED: Mapping[str, float] = {
 }
 #: compute capability that has cp.async, bf16 and tf32
 SINCE = (8, 0)
-#: bytes of K that one mma.sync multiplies
-STEP_BYTES = 32
 #: offsets inside a tile are 32-bit
 MAX_OFFSET = 2**32 - 1
 #: blocks in grid.x

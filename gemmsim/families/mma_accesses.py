@@ -12,13 +12,13 @@ import numpy as np
 from gemmsim.config import Config
 from gemmsim.families.accesses import SAMPLE, Access, access, across, column, idle, threads
 from gemmsim.families.copies import LEAST_ASYNC, fitted_columns
-from gemmsim.families.mma_resources import copies
+from gemmsim.families.mma_resources import STEP_BYTES, copies
 from gemmsim.families.simt_resources import threads_of
 from gemmsim.families.wavefronts import LANES
 from gemmsim.problem import FloatArray, Gemm, IntArray
 
-#: bytes of K that one mma.sync multiplies, of a piece that changes place, of four matrices' rows
-STEP_BYTES, PIECE_BYTES = 32, 16
+#: bytes of a piece that changes place
+PIECE_BYTES = 16
 #: LDS with a false predicate that ptxas puts before each tile's cp.async (sm_90a, NVRTC 13.5): no lane takes part
 PLACEHOLDERS = 3
 

@@ -14,13 +14,13 @@ from gemmsim.families.wavefronts import LANES
 #: results a thread: fewer read too many fragments for what they multiply, more do not fit into registers
 RESULTS = (8, 128)
 #: warps of a block
-WARPS = (1, 2, 4, 8)
+WARPS = (1, 2, 4, 8, 12)
 #: how much longer than wide a tile may be
 ASPECT = 4
 #: threads of an SM that suffice: more blocks at once than that leave too few registers
 THREADS = 512
 #: elements of A and B in flight or being multiplied: less hides no latency, more leaves no room for a second block
-BUFFERED = (6 * 1024, 56 * 1024)
+BUFFERED = (6 * 1024, 104 * 1024)
 #: results of a tile from which on its slices need not be many
 LARGE, FEW_SLICES = 128 * 128, 4
 
@@ -35,14 +35,16 @@ def space(parameters: Sequence[Parameter]) -> Config:
 
 
 def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
-    """Warp tiles as square as the block tile lets them be."""
+    """Warp tiles that fill the block tile, lying as it lies: of two that are each other turned, one stands for both."""
     both = grid(choices, "bm", "bn", "wm", "wn")
     bm, bn, wm, wn = (both[p] for p in ("bm", "bn", "wm", "wn"))
     warps = bm // wm * (bn // wn)
     fills = (bm % wm == 0) & (bn % wn == 0) & np.isin(warps, WARPS)
     results = wm * wn // LANES
     compact = (np.maximum(bm, bn) <= ASPECT * np.minimum(bm, bn)) & (np.maximum(wm, wn) <= 2 * np.minimum(wm, wn))
-    return where(both, fills & compact & (results >= RESULTS[0]) & (results <= RESULTS[1]) & ((warps > 1) | (bm < 64)))
+    lies = (wm <= wn) | (bm > bn)
+    few = (results >= RESULTS[0]) & (results <= RESULTS[1]) & ((warps > 1) | (bm < 64))
+    return where(both, fills & compact & lies & few)
 
 
 def _piped(columns: Columns) -> Columns:
