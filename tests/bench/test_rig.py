@@ -11,9 +11,9 @@ import pytest
 
 from gemmsim.bench import rig as module
 from gemmsim.bench.check import Verdict
-from gemmsim.bench.kernels import Prepared, Refused
+from gemmsim.bench.kernels import Prepared
 from gemmsim.bench.rig import Rig
-from gemmsim.bench.task import Ask, Conditions, Kernel, Task, Turns
+from gemmsim.bench.task import Ask, Conditions, Kernel, Refused, Task, Turns
 from gemmsim.bench.timing import Samples
 from gemmsim.problem import Form, form_of
 from gemmsim.store import COLUMNS, JSON_COLUMNS

@@ -13,8 +13,8 @@ from kernels_under_test import CONFIGS, EPILOGUES, LAYOUTS, SHAPES, ask, familie
 
 from gemmsim.bench import cublas
 from gemmsim.bench.data import Data, make
-from gemmsim.bench.kernels import Refused, prepare
-from gemmsim.bench.task import Ask, Task
+from gemmsim.bench.kernels import prepare
+from gemmsim.bench.task import Ask, Refused, Task
 from gemmsim.problem import Form
 
 pytestmark = pytest.mark.gpu
