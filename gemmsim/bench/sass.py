@@ -1,9 +1,9 @@
 """The main loop's instructions, counted in the disassembly of a cubin: a tier of facts below registers and bytes.
 
-The hot loop is the innermost one with the most multiply-adds (of tensor cores, if there are any); of two alike (a kernel with a second path for unaligned
-problems) the shorter. Counts are static, of one warp: a loop within it counts once. Rates follow NVIDIA's tables of
-instruction throughput for sm_80 and sm_90: ALU instructions and IMAD go at half the rate of FFMA, instructions of the
-uniform datapath take an issue slot alone.
+The hot loop is the innermost one with the most multiply-adds, of tensor cores if there are any; of two alike (a kernel
+with a second path for unaligned problems) the shorter. Counts are static, of one warp: a loop within it counts once.
+Rates follow NVIDIA's tables of instruction throughput for sm_80 and sm_90: ALU instructions and IMAD go at half the
+rate of FFMA, instructions of the uniform datapath take an issue slot alone.
 
 Register banks: from Volta on a register's bank is its number modulo 2, and a bank gives one operand of an instruction a
 clock unless an operand marked .reuse kept it; an FFMA whose operands meet in a bank takes a clock more. How the cache
