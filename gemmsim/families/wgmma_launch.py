@@ -11,7 +11,15 @@ import numpy as np
 from gemmsim.families.cuda import Plan, TensorMap, common_macros
 from gemmsim.families.hilbert import curve
 from gemmsim.families.refuse import check_layout
-from gemmsim.families.wgmma_resources import ROW_BYTES, STORED_BYTES, along_k, chunk, dynamic_smem_bytes, threads
+from gemmsim.families.wgmma_resources import (
+    MOST_PART,
+    ROW_BYTES,
+    STORED_BYTES,
+    along_k,
+    chunk,
+    dynamic_smem_bytes,
+    threads,
+)
 from gemmsim.problem import DTYPE_BYTES, Form, form_of
 
 SOURCE = "wgmma.cu"
@@ -35,8 +43,8 @@ PART_DEPTH = 8
 FLAG_ALIGNMENT = 256
 #: of strides in a tensor map
 TMA_BYTES = 16
-#: rows of wgmma's M side of one warp, and the most of its N side that it stores at a time
-WARP_ROWS, MOST_PART = 16, 64
+#: rows of wgmma's M side of one warp
+WARP_ROWS = 16
 
 
 def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:

@@ -25,12 +25,15 @@ WARPGROUP = 128  # threads
 ROWS = 64  # that one wgmma multiplies
 ALIGNMENT_BYTES, BARRIER_BYTES = 1024, 16
 ROW_BYTES = 128  # of a tile in shared memory, swizzled among themselves
-EPILOGUE_BYTES = 4 * 4096  # a consumer warpgroup, where C is stored by the copy engine
+#: elements of such a row, of operands that lie along M or N
+CHUNKS = (64, 32, 16)
+#: bytes of a consumer's epilogue, for each column of Y that is stored at a time: two buffers a warp, 16 rows of C each
+EPILOGUE_BYTES, MOST_PART = 4 * 2 * 32, 64
 #: bytes of C's element that the copy engine stores
 STORED_BYTES = 2
 REGISTERS, MOST_AT_ENTRY, MOST_CONSUMER = 65536, 256, 240
 #: registers of a producer's thread; fewer with three consumers, or where a thread begins with less than LARGE
-PRODUCER, SMALL_PRODUCER, LARGE = 40, 24, 128
+PRODUCER, SMALL_PRODUCER, LARGE = 40, 32, 128
 #: registers of a consumer's thread beside its sums, and of one instruction beside those of its own
 OWN_REGS, INSTRUCTION_REGS = 32, 26
 #: bytes a thread that spill for each sum where they do not fit: nearly all of them, and copies
@@ -75,8 +78,12 @@ def along_k(shape: Form, operand: str) -> bool:
 
 
 def chunk(side: IntArray) -> IntArray:
-    """Elements of a chunk in which a tile is loaded that lies along M or N: a swizzled row of 128, 64 or 32 bytes."""
-    return np.where(side > 32, 64, np.where(side > 16, 32, 16))
+    """Elements (16-bit) of a chunk in which a tile is loaded that lies along M or N: a swizzled row of shared memory.
+
+    The widest of 128, 64 and 32 bytes that pads the side by an eighth at most.
+    """
+    wide, narrow = (8 * (-(-side // row) * row) <= 9 * side for row in CHUNKS[:2])
+    return np.where(wide, CHUNKS[0], np.where(narrow, CHUNKS[1], CHUNKS[2]))
 
 
 def padded(side: IntArray, runs_along_k: bool) -> IntArray:
@@ -98,8 +105,13 @@ def loaded_bytes(u: Columns, shape: Form) -> IntArray:
 def dynamic_smem_bytes(u: Columns, shape: Form) -> IntArray:
     """Shared memory of a block, all of it dynamic: buffers and a pair of barriers a stage, the epilogue, alignment."""
     stored = DTYPE_BYTES[str(form_of(shape).dtype_c)] == STORED_BYTES
-    ends = ALIGNMENT_BYTES + (EPILOGUE_BYTES * u["consumers"] if stored else 0)
-    return np.asarray(ends + u["stages"] * (stage_bytes(u, shape) + BARRIER_BYTES))
+    return np.asarray(ends_bytes(u, stored) + u["stages"] * (stage_bytes(u, shape) + BARRIER_BYTES))
+
+
+def ends_bytes(u: Columns, stored: bool) -> IntArray:
+    """Shared memory beside the stages; stored: C leaves through it."""
+    epilogue = EPILOGUE_BYTES * np.gcd(y_side(u), MOST_PART) * u["consumers"]
+    return np.asarray(ALIGNMENT_BYTES + epilogue * stored)
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:

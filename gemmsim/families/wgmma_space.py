@@ -17,8 +17,8 @@ from gemmsim.families.traits import Parameter
 from gemmsim.families.wgmma_resources import (
     ALIGNMENT_BYTES,
     BARRIER_BYTES,
-    EPILOGUE_BYTES,
     ROWS,
+    ends_bytes,
     fits,
     padded,
     starts,
@@ -75,8 +75,8 @@ def _pipelined(columns: Columns) -> Columns:
 
 def _most(columns: Columns, width: int, y: IntArray) -> IntArray:
     """Buffers that fit with operands of so many bytes, DEEP at most; 0 where no two do. y: elements loaded of Y."""
-    ends = ALIGNMENT_BYTES + EPILOGUE_BYTES * columns["consumers"] * (width < 4)
-    one = (x_side(columns) + y) * columns["bk"] * width + BARRIER_BYTES
+    ends = ends_bytes(columns, width < 4)
+    one = -(-(x_side(columns) + y) * columns["bk"] * width // ALIGNMENT_BYTES) * ALIGNMENT_BYTES + BARRIER_BYTES
     most = np.minimum(DEEP, (SMEM_BYTES // columns["blocks"] - RESERVED_BYTES - ends) // one)
     return np.where(most >= SHALLOW, most, 0)
 

@@ -46,13 +46,21 @@ def fill(x: Case) -> Demand:
 
 def _requested(x: Case, d: Demand, g: traffic.Grid, dram: traffic.Traffic, crowding: FloatArray) -> FloatArray:
     """Bytes of A and B that leave L2, requests merged: blocks of stream-K that share a tile are each on their own."""
-    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count)
+    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count) / (x.traits.cluster_m * x.traits.cluster_n)
+    g, dram = _of_clusters(x, g, dram)
     seen_a, seen_b = traffic.requested(g, dram, reach, reach * latency.dram_wait(x.gpu))
     asked_a, asked_b = _asked(x, d.tiles_m, d.tiles_n)
     if not x.traits.stream_k.any():
         return np.asarray(asked_a * seen_a + asked_b * seen_b)
     whole = np.where(x.traits.stream_k & (d.units.parts > 0), d.units.whole / d.tiles, 1)
     return np.asarray(asked_a * (1 - whole * (1 - seen_a)) + asked_b * (1 - whole * (1 - seen_b)))
+
+
+def _of_clusters(x: Case, g: traffic.Grid, dram: traffic.Traffic) -> tuple[traffic.Grid, traffic.Traffic]:
+    """The same with a cluster as one that asks: its blocks share what they have in common, see `_asked`."""
+    m, n = x.traits.cluster_m, x.traits.cluster_n
+    grid = replace(g, tiles_n=np.ceil(g.tiles_n / n), group_m=np.maximum(g.group_m / m, 1))
+    return grid, replace(dram, readers_a=dram.readers_a / n, readers_b=dram.readers_b / m)
 
 
 def _drift(x: Case, d: Demand, apart: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -79,8 +87,9 @@ def _out_of_step(
     grid = _grid(few, tiles)
     after = traffic.drifted(grid, rows_of(dram, apart, rows), together[moved], lag[moved])
     if few.traits.stream_k.any():
-        parts = np.where(few.traits.stream_k, theirs.units.parts, 0)
-        after = traffic.streamed(grid, after, theirs.units.whole, parts, few.bm * few.bn * few.traits.partial_bytes)
+        parts = np.where(few.traits.stream_k, theirs.units.parts, 0) / few.batch  # of one problem, as the grid is
+        whole = grid.tiles_m * grid.tiles_n * theirs.units.whole / theirs.tiles
+        after = traffic.streamed(grid, after, whole, parts, few.bm * few.bn * few.traits.partial_bytes)
     found = _bytes(few, tiles, after)
     changed: dict[str, Any] = {name: np.array(np.broadcast_to(getattr(d, name), rows)) for name in found}
     for name, column in found.items():
@@ -175,7 +184,7 @@ def _grid(x: Case, tiles_and_steps: _Tiles) -> traffic.Grid:
     stored = split.stored_bytes(x, _launched(x, tiles_and_steps), k_steps)
     slots, group, side = x.sms * x.blocks_per_sm, np.minimum(x.group_m, tiles_m), _side_bytes(x)
     sizes = (float(x.a_bytes), float(x.b_bytes), float(x.c_bytes))
-    slices, slots = split.slices(x), slots / split.abreast(x)
+    slices, slots = split.slices(x), np.maximum(1, np.floor(slots / split.abreast(x)))
     return traffic.Grid(
         x.m, x.n, x.k / slices, x.batch * slices, tiles_m, tiles_n, group, slots, stored, x.gpu.sm_count, *sizes, side,
         x.gpu.l2_partitions,

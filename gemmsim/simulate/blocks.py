@@ -72,10 +72,10 @@ def parts(x: Launched) -> Parts:
 
 
 def _sliced(x: Launched) -> Parts:
-    """A block a tile, then a block a slice of each tile that is left, slice after slice."""
-    rest = x.tiles - x.whole
-    tile = np.concatenate([np.arange(x.whole), np.tile(np.arange(x.whole, x.tiles), x.slices)])
-    cut = np.repeat(np.arange(x.slices), rest)
+    """A block a tile, then a block a slice of each tile that is left, slice after slice or tile after tile."""
+    tiles, slices = np.arange(x.whole, x.tiles), np.arange(x.slices)
+    rest, cut = (a.ravel() for a in np.meshgrid(tiles, slices, indexing="ij" if x.abreast else "xy"))
+    tile = np.concatenate([np.arange(x.whole), rest])
     code = np.concatenate([np.zeros(x.whole, np.int64), 1 + cut])
     first = np.concatenate([np.zeros(x.whole), cut / x.slices])
     last = np.concatenate([np.ones(x.whole), (cut + 1) / x.slices])

@@ -27,8 +27,8 @@ class Launched:
     """One launch. Sizes in elements, *_bytes of an element; tiles are numbered in raster order, problem by problem.
 
     The first `whole` tiles are computed in one go by a block each. What is left is cut along K: into `slices` each,
-    slice after slice; or, with `streams`, its k-steps are shared out evenly among so many persistent blocks, which
-    also compute the whole tiles, one after another.
+    slice after slice, or tile after tile (abreast); or, with `streams`, its k-steps are shared out evenly among so many
+    persistent blocks, which also compute the whole tiles, one after another.
     """
 
     m: int
@@ -59,6 +59,7 @@ class Launched:
     side_bytes: float  # capacity of one L2 partition
     partitions: int
     dram_wait: float = 1.0  # how many times as long a request waits for DRAM as for L2
+    abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
     @property
@@ -123,9 +124,11 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | 
     if tiles > MAX_TILES:
         raise TooLarge(f"{tiles} tiles, more than the {MAX_TILES} that are walked")
     steps = geometry.tiles(x.k, x.bk)
-    units = split.units(x, np.asarray([float(tiles)]), steps)
     t = x.traits
-    whole, streams, slices = round(_one(units.whole)), 0, 1
+    sides = (np.full(1, float(tiles_m)), np.full(1, float(tiles_n)))
+    computed = _one(geometry.launched_tiles(*sides, t.cluster_m, t.cluster_n) * q.batch)
+    units = split.units(x, np.asarray([computed]), steps)
+    whole, streams, slices = round(_one(units.whole) * tiles / computed), 0, 1
     if _one(t.stream_k) and whole < tiles:
         streams = round(_one(units.parts))
     elif whole < tiles:
@@ -151,6 +154,7 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | 
         group_m=round(min(_one(x.group_m), tiles_m)),
         whole=whole,
         slices=slices,
+        abreast=bool(_one(t.sums_slices)),
         streams=streams,
         sms=p.gpu.sm_count,
         blocks_per_sm=round(_one(x.blocks_per_sm)),

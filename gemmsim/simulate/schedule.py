@@ -120,11 +120,11 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
         key = config_key(p.config.row(row))
         raise GemmsimError(f"{p.config.family} {key} cannot launch on {p.gpu.name}: {p.reasons[row]}")
     x, d = solved(p, row, traffic, how.raster)
+    how = _own(x, how)
     sms = _sms(p, x, d, how)
-    count = int(d.units.blocks[0])
-    most, unequal = (MOST_UNEQUAL, " unequal") if d.units.parts.any() else (MOST_PIECES, "")
-    if count > most:
-        note = f"{count}{unequal} blocks, more than the {most} that are simulated: makespan_s is the closed form's"
+    why = _unplaced(d, how)
+    if why:
+        note = f"{why}: makespan_s is the closed form's"
         time_s, waves = float(p.time_s[row]), int(p.waves[row])
         return Schedule(config_key(p.config.row(row)), p.gpu.name, time_s, time_s, sms.slots, waves, False, note)
     pieces = pieces_of(x, d)
@@ -132,6 +132,23 @@ def schedule(p: Prediction, row: int = 0, how: How = PLAIN, traffic: Mapping[str
         pieces = replace(pieces, stride=min(len(pieces), sms.wave))
     placed = run(pieces.kind, pieces.clk, sms, stride=pieces.stride, together=_together(x, d), slack=SLACK)
     return _schedule(p, row, (x, d), how, sms, pieces, placed)
+
+
+def _own(x: Case, how: How) -> How:
+    """How the family's own kernel is laid out, where it has clusters or stays on its SMs."""
+    t = x.traits
+    if how.cluster > 1 or not (t.persistent[0] or t.cluster_m[0] * t.cluster_n[0] > 1):
+        return how
+    return replace(how, cluster_m=int(t.cluster_m[0]), cluster_n=int(t.cluster_n[0]), persistent=bool(t.persistent[0]))
+
+
+def _unplaced(d: Demand, how: How) -> str:
+    """Why no piece is placed; empty where all are."""
+    shared, count = bool(d.units.parts.any()), int(d.units.blocks[0])
+    if shared and how.cluster > 1:
+        return "clusters that share tiles along K are not simulated"
+    most, unequal = (MOST_UNEQUAL, " unequal") if shared else (MOST_PIECES, "")
+    return f"{count}{unequal} blocks, more than the {most} that are simulated" if count > most else ""
 
 
 def solved(
@@ -155,6 +172,8 @@ def _sms(p: Prediction, x: Case, d: Demand, how: How) -> Sms:
     tiles_m, tiles_n, slots = int(d.tiles_m[0]), int(d.tiles_n[0]), int(x.blocks_per_sm[0])
     if how.cluster_m == how.cluster_n == 1:
         return Sms(p.gpu.sm_count, slots)
+    if (how.cluster_m, how.cluster_n) == (x.traits.cluster_m[0], x.traits.cluster_n[0]):
+        return Sms(int(x.sms[0]), slots, how.cluster)
     shape = f"cluster of {how.cluster_m} x {how.cluster_n} blocks"
     if min(how.cluster_m, how.cluster_n) < 1 or tiles_m % how.cluster_m or tiles_n % how.cluster_n:
         raise GemmsimError(f"{shape}: expected its sides to divide the grid of {tiles_m} x {tiles_n} tiles")
@@ -206,7 +225,7 @@ def _ends(placed: Placed, sms: int) -> FloatArray:
 
 def _tiles(p: Prediction, row: int, d: Demand, how: How) -> tuple[IntArray, IntArray]:
     """Row and column of the tiles of one problem in launch order: clusters in raster order, row by row inside."""
-    down, across = int(d.tiles_m[0]) // how.cluster_m, int(d.tiles_n[0]) // how.cluster_n
+    down, across = -(-int(d.tiles_m[0]) // how.cluster_m), -(-int(d.tiles_n[0]) // how.cluster_n)
     config = p.config.take(np.asarray([row]))
     group = int(families.family(p.config.family).group_m(config)[0])
     rows, columns = order(how.raster or GROUPED, down, across, max(1, group // how.cluster_m))

@@ -58,7 +58,7 @@ def drawn(gpu: str, name: str, l2: str) -> Iterator[dict[str, Any]]:
     """Questions of one GPU, family and condition: the same each time."""
     generator = np.random.default_rng(zlib.crc32(f"{gpu} {name} {l2}".encode()))
     space, rates = families.space(name), load_gpu(gpu).arch.fma_per_clk_per_sm
-    dtypes = [dtype for dtype in families.family(name).DTYPES if dtype in rates]
+    dtypes = [d for d in families.family(name).DTYPES if d in rates and "NN" in families.layouts(name, d)]
     for pick, shape in zip(generator.integers(0, len(space), ROWS_EACH), generator.permutation(SHAPES), strict=False):
         sizes = dict(zip("mnk", shape.tolist(), strict=True))
         dtype = dtypes[int(generator.integers(len(dtypes)))]

@@ -253,5 +253,6 @@ def test_what_cannot_be_simulated_is_refused() -> None:
 @pytest.mark.parametrize("family", families.FAMILIES)
 def test_every_family_can_be_simulated(family: str) -> None:
     module = families.family(family)
-    p = predict(300, 500, 260, gpu="a100_sxm_80gb", dtype=module.DTYPES[0], family=family, config={})
+    gpu = "h200_sxm" if family == "wgmma" else "a100_sxm_80gb"
+    p = predict(300, 504, 264, gpu=gpu, dtype=module.DTYPES[0], family=family, config={})
     assert traffic(launched(p)).dram_read_bytes >= operands(launched(p)) * (1 - 1e-9)

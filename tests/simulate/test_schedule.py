@@ -31,6 +31,8 @@ def asked(m: int, n: int, k: int, family: str = "simt", gpu: str = "h200_sxm", *
 @given(sizes, st.sampled_from(families.FAMILIES), st.sampled_from(["h200_sxm", "a100_sxm_80gb"]))
 def test_whole_tiles_in_step_are_the_closed_form(size: tuple[int, int, int], family: str, gpu: str) -> None:
     p = asked(*size, family=family, gpu=gpu)
+    if not p.feasible[0]:
+        return
     s = schedule(p)
     if p.calibration.values["in_step"]:  # decided one way or the other, in place of the mean of both
         assert s.makespan_s == pytest.approx(p.time_s[0], rel=0.6)
