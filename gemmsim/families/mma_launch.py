@@ -56,13 +56,13 @@ def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: i
     rows = -(-m // config["bm"])
     tiles = rows * -(-n // config["bn"])
     # more rows than there are change nothing, and group_m * columns would leave 32 bits
-    scalars = (max(1, min(config["group_m"], rows)),)
+    group = max(1, min(config["group_m"], rows))
     shape = (threads(config), dynamic_smem_bytes(config, DTYPE_BYTES[form.dtype]))
     if config["split_k"] == 1:
-        return Plan((tiles, 1, form.batch), *shape, scalars)
+        return Plan((tiles, 1, form.batch), *shape, (group,))
     slices = min(config["split_k"], -(-k // config["bk"]))
     results = config["bm"] * config["bn"]
-    scalars = (*scalars, slices)
+    scalars = (group, slices)
     workspace = form.batch * tiles * slices * results * PART_BYTES
     grid = (tiles * -(-results // REDUCE_RESULTS), 1, form.batch)
     second = Plan(grid, REDUCE_THREADS, 0, scalars, workspace, name="reduce")

@@ -93,7 +93,8 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     f = {p: u[p].astype(np.float64) for p in ("bm", "bn", "bk", "wm", "wn")}
     warps, steps = threads_of(u) / LANES, f["bk"] * width / STEP_BYTES
     multiplied = f["wm"] / 16 * f["wn"] / 8 * steps
-    reads = sum(f[side] / 16 * (4 if by_words(layout, tile, width) else 1) for side, tile in (("wm", "bm"), ("wn", "bn")))
+    words_a, words_b = (by_words(layout, side, width) for side in ("bm", "bn"))
+    reads = f["wm"] / 16 * (4 if words_a else 1) + f["wn"] / 16 * (4 if words_b else 1)
     loads, single, sectors = np.zeros(len(warps)), np.zeros(len(warps)), np.zeros(len(warps))
     for side, name in (("bm", "copy_a"), ("bn", "copy_b")):
         count = copies(u, side, width)

@@ -16,7 +16,7 @@ from gemmsim.families.combinations import grid, times, where
 from gemmsim.families.copies import COPIES, fitted
 from gemmsim.families.cuda import Plan, common_macros
 from gemmsim.families.mma_accesses import along_k
-from gemmsim.families.mma_launch import DTYPES, LAYOUTS, LANES, threads
+from gemmsim.families.mma_launch import DTYPES, LANES, LAYOUTS, threads
 from gemmsim.families.refuse import Refusals
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
@@ -97,8 +97,8 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
     mma.hardware_rules(r, arch)
     for p in PARAMETERS:
         r.outside(p, config[p.name])
-    for p in ("bk", "wm", "wn"):
-        r.when(f"{p}_fragments", config[p] % SIDE != 0, f"{p} is not a multiple of {SIDE}")
+    for name in ("bk", "wm", "wn"):
+        r.when(f"{name}_fragments", config[name] % SIDE != 0, f"{name} is not a multiple of {SIDE}")
     mma.tile_rules(r, problem, config, launch, arch)
     return r
 

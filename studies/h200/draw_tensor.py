@@ -1,4 +1,4 @@
-"""What the campaigns of tensor-core families on an H200 measure: `python studies/h200/draw_tensor.py FAMILY DTYPE OUT.csv`.
+"""What campaigns of tensor-core families on an H200 measure: `studies/h200/draw_tensor.py FAMILY DTYPE OUT.csv`.
 
 The same rows each time. Half of the configurations are drawn uniformly from what can run of the family's space at 4096
 x 4096 x 4096 (column `drawn` = uniform); the others (`drawn` = picked) are what the prediction without fitted
@@ -46,7 +46,8 @@ OTHERS: tuple[Shape, ...] = (
 
 def predicted(shape: Shape, config: Config, form: Form) -> Prediction:
     """Times without fitted coefficients, which a later calibration would change."""
-    return predict(*shape, gpu=GPU, dtype=form, family=config.family, config=config, calibrated="none")
+    m, n, k = shape
+    return predict(m, n, k, gpu=GPU, dtype=form, family=config.family, config=config, calibrated="none")
 
 
 def shapes_of(space: Config, form: Form, count: int) -> list[Shape]:
