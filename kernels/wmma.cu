@@ -42,6 +42,8 @@ using TileA = Tile<IN, !A_TRANSPOSED, BM, BK, PADDING>;
 using TileB = Tile<IN, B_TRANSPOSED, BN, BK, PADDING>;
 constexpr int STAGE = TileA::BYTES + TileB::BYTES, WIDTH = sizeof(IN);
 constexpr int STORED = COPY_C >= 4 * int(sizeof(OUT)) ? 4 : at_least(1, COPY_C / int(sizeof(OUT)));  // results at once
+// Blocks an SM that registers are left for: of 512 threads with up to 64 sums each, else of 256.
+constexpr int BLOCKS = at_least(1, (WM * WN <= 64 * 32 ? 512 : 256) / T);
 constexpr int PITCH = 24, PATCH = 16 * PITCH;  // sums of a warp on their way to the epilogue
 
 static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 16 == 0, "warp tiles of 16 x 16 fill the block tile");
@@ -116,7 +118,7 @@ extern __shared__ __align__(128) unsigned char smem[];
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(T)
+extern "C" __global__ void __launch_bounds__(T, BLOCKS)
 gemm(int M, int N, int K, const IN* __restrict__ A, const IN* __restrict__ B, OUT* __restrict__ C, TYPE alpha, TYPE beta,
      TYPE scale, const OUT* __restrict__ bias, const OUT* __restrict__ residual, int group_m) {
   const int warp = threadIdx.x / 32, r = warp / WARPS_N * WM, c = warp % WARPS_N * WN;
