@@ -17,7 +17,7 @@ from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.families.wgmma_launch import DTYPES, LAYOUT_RULE, LAYOUTS_OF, SOURCE, macros, plan
-from gemmsim.families.wgmma_resources import ROWS, along_k, consumer_regs, starts, sums, x_side, y_side
+from gemmsim.families.wgmma_resources import ROWS, along_k, lacking, starts, x_side, y_side
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
@@ -58,12 +58,11 @@ PRIORS: Mapping[str, Prior] = {
     "l2_rate": Prior(1.0, 0.8, 1.4),
     "rows_64b": Prior(0.15, 0.01, 1.0),
     "rows_32b": Prior(0.5, 0.05, 4.0),
-    "handover": Prior(3.0, 0.5, 60.0),
-    "fixup": Prior(1.5, 0.3, 8.0),
+    "handover": Prior(1.5, 0.3, 60.0),
+    "fixup": Prior(1.0, 0.2, 8.0),
     "straggler": Prior(0.02, 0.002, 0.08),
     "memory_sharpness": Prior(4.0, 1.5, 10.0),
     "pipe_sharpness": Prior(6.0, 2.5, 16.0),
-    "spill_clk": Prior(6.0, 2.5, 15.0),
     "power": Prior(0.8, 0.05, 4.0),
 }
 #: not fitted: read once and kept
@@ -72,7 +71,6 @@ FIXED: Mapping[str, float] = {
     "queue_noise": 0.1,
     "memory_sharpness_lone": 4.0,
     "start_slots": 200.0,
-    "spill_lone_clk": 12.0,
 }
 #: bytes of K in a k-step: rows of a swizzle, one or two side by side
 STEP_BYTES = (64, 128, 256)
@@ -89,7 +87,7 @@ OTHER = "family mma would do"
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
-    """What a block takes; threads, shared memory and registers at its start are exact."""
+    """What a block takes, exactly: what would spill is refused."""
     return wgmma_resources.launch(problem, config, arch)
 
 
@@ -134,8 +132,7 @@ def _tile_rules(r: Refusals, problem: Gemm, config: Config) -> None:
 def _budget_rules(r: Refusals, config: Config, launch: Launch, arch: Arch) -> None:
     threads = launch.threads * config["blocks"]
     r.over("threads_per_sm", threads, arch.max_warps_per_sm * LANES, "threads of `blocks` blocks an SM")
-    short = np.maximum(0, sums(config) - consumer_regs(config["consumers"], config["blocks"]))
-    r.over("registers", short, 0, "sums a thread beyond the registers that setmaxnreg gives a consumer")
+    r.over("registers", lacking(config), 0, "registers a thread more than setmaxnreg gives a consumer")
     few = "a thread begins with fewer registers than one wgmma of so many columns names"
     r.when("registers_at_start", ~starts(config), few)
     r.over("shared_memory", launch.smem_bytes, arch.smem_per_block_bytes, "B of shared memory a block")

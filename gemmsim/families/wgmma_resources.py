@@ -15,7 +15,7 @@ from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import form
 from gemmsim.families.unique import per_unique
 from gemmsim.hardware import Arch
-from gemmsim.problem import DTYPE_BYTES, FloatArray, Form, Gemm, IntArray, form_of
+from gemmsim.problem import DTYPE_BYTES, Form, Gemm, IntArray, form_of
 
 Columns = Mapping[str, IntArray] | Config
 Whole = TypeVar("Whole", int, IntArray)
@@ -36,8 +36,6 @@ REGISTERS, MOST_AT_ENTRY, MOST_CONSUMER = 65536, 256, 240
 PRODUCER, SMALL_PRODUCER, LARGE = 40, 32, 128
 #: registers of a consumer's thread beside its sums, and of one instruction beside those of its own
 OWN_REGS, INSTRUCTION_REGS = 32, 26
-#: bytes a thread that spill for each sum where they do not fit: nearly all of them, and copies
-SPILLED_A_SUM = 6.5
 
 
 def threads(consumers: Whole) -> Whole:
@@ -115,31 +113,26 @@ def ends_bytes(u: Columns, stored: bool) -> IntArray:
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
-    """What a block takes; threads, shared memory and registers at its start are exact."""
+    """What a block takes, exactly. What would spill is refused: see `lacking`."""
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
         regs = np.minimum(entry_regs(u["consumers"], u["blocks"]), MOST_CONSUMER)
-        return threads(u["consumers"]), regs, spill_bytes(u), dynamic_smem_bytes(u, form(problem))
+        return threads(u["consumers"]), regs, dynamic_smem_bytes(u, form(problem))
 
     columns = {p: config[p] for p in COLUMNS}
-    threads_, regs, spills, smem = per_unique(columns, len(config), compute)
-    return Launch(threads_, regs, spills, smem, np.zeros(len(config), bool))
+    threads_, regs, smem = per_unique(columns, len(config), compute)
+    return Launch(threads_, regs, np.zeros(len(config)), smem, np.zeros(len(config), bool))
 
 
-def fits(u: Columns) -> npt.NDArray[np.bool_]:
-    """Whether a consumer holds its sums and what it needs beside them in registers.
+def lacking(u: Columns) -> IntArray:
+    """Registers that a consumer's thread lacks for its sums and what it needs beside them; none: 0.
 
-    Where it does not ptxas keeps the sums in local memory and waits for each wgmma (C7512): of 180 configurations that
-    NVRTC 13.5 compiled for sm_90a, this and `starts` say of all but one (8 B) which spill, and which do not compile.
+    With one too few ptxas keeps all sums in local memory and waits for each wgmma (C7512), which fails the build.
+    Together with `starts` this tells which of 226 configurations NVRTC 13.5 compiles for sm_90a.
     """
-    return np.asarray(sums(u) + OWN_REGS <= consumer_regs(u["consumers"], u["blocks"]))
+    return np.asarray(np.maximum(0, sums(u) + OWN_REGS - consumer_regs(u["consumers"], u["blocks"])))
 
 
 def starts(u: Columns) -> npt.NDArray[np.bool_]:
     """Whether the registers that a thread begins with hold what one instruction names (else ptxas says C7602)."""
     return np.asarray(y_side(u) // 2 + INSTRUCTION_REGS <= entry_regs(u["consumers"], u["blocks"]))
-
-
-def spill_bytes(u: Columns) -> FloatArray:
-    """Local memory a thread: of all its sums if they do not fit."""
-    return np.where(fits(u), 0.0, np.round(SPILLED_A_SUM * sums(u)))

@@ -19,7 +19,7 @@ from gemmsim.families.wgmma_resources import (
     BARRIER_BYTES,
     ROWS,
     ends_bytes,
-    fits,
+    lacking,
     padded,
     starts,
     x_side,
@@ -70,7 +70,7 @@ def _pipelined(columns: Columns) -> Columns:
         for along_k in (True, False):
             most = _most(columns, width, padded(y_side(columns), along_k))
             keep |= np.isin(columns["bk"], depths) & (columns["stages"] == most)
-    return where(columns, keep & fits(columns) & starts(columns))
+    return where(columns, keep & (lacking(columns) == 0) & starts(columns))
 
 
 def _most(columns: Columns, width: int, y: IntArray) -> IntArray:
