@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config
-from gemmsim.families.copies import LEAST_ASYNC, fitted_columns
+from gemmsim.families.copies import LEAST_ASYNC, WIDEST, fitted_columns
 from gemmsim.families.mma_accesses import along_k, by_words
 from gemmsim.families.mma_resources import COLUMNS, STEP_BYTES, copies, results
 from gemmsim.families.simt_resources import threads_of
@@ -20,8 +20,6 @@ SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
 #: warp instructions of a k-step beside mma.sync, fragment reads and copies: loop, barrier, buffers; of each 32 bytes of
 #: K; and of a copy (read off the SASS of 80 configurations for sm_90a: studies/facts)
 LOOP_INSTRUCTIONS, STEP_INSTRUCTIONS, COPY_INSTRUCTIONS = 26.0, 2.7, 2.9
-#: and of an element that is loaded and stored by itself
-SINGLE_INSTRUCTIONS = 8.0
 INSTRUCTION_BYTES = 16.0
 #: instructions before and behind the main loop, and of them for each result
 ENDS_INSTRUCTIONS, RESULT_INSTRUCTIONS = 400.0, 5.0
@@ -30,7 +28,10 @@ STORED_ROWS = 8
 
 
 def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
-    """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies."""
+    """Counts of a block (see Traits). align: as if row strides and addresses allowed the widest copies.
+
+    Copies under 16 bytes count as scalar loads: an unaligned stride costs their number.
+    """
     columns = {p: config[p] for p in COLUMNS} | fitted_columns(problem, config, align)
 
     def compute(u: Mapping[str, IntArray]) -> tuple[np.ndarray, ...]:
@@ -39,7 +40,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
     c = dict(zip(_NAMES, per_unique(columns, len(config), compute), strict=True))
     live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
     zero, no, half = np.zeros(1), np.zeros(1, bool), np.full(1, 0.5)
-    alone = c["scalar_loads"] > 0
+    alone = (columns["copy_a"] < LEAST_ASYNC) | (columns["copy_b"] < LEAST_ASYNC)
     depth = np.where(alone, 1.0, np.maximum(1, config["stages"] - 1.0))
     row_a, row_b = (_row_bytes(problem, config, side) for side in ("bm", "bn"))
     return Traits(
@@ -95,20 +96,19 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     multiplied = f["wm"] / 16 * f["wn"] / 8 * steps
     words_a, words_b = (by_words(layout, side, width) for side in ("bm", "bn"))
     reads = f["wm"] / 16 * (4 if words_a else 1) + f["wn"] / 16 * (4 if words_b else 1)
-    loads, single, sectors = np.zeros(len(warps)), np.zeros(len(warps)), np.zeros(len(warps))
+    loads, narrow, sectors = np.zeros(len(warps)), np.zeros(len(warps)), np.zeros(len(warps))
     for side, name in (("bm", "copy_a"), ("bn", "copy_b")):
         count = copies(u, side, width)
         loads = loads + count
-        single = single + np.where(u[name] < LEAST_ASYNC, count, 0)
-        sectors = sectors + np.where(u[name] < 16, f[side] * f["bk"] * width / SECTOR_BYTES, 0)
-    copying = COPY_INSTRUCTIONS * (loads - single) + SINGLE_INSTRUCTIONS * single
-    one = LOOP_INSTRUCTIONS + multiplied + (STEP_INSTRUCTIONS + reads) * steps + copying
+        narrow = narrow + np.where(u[name] < WIDEST, count, 0)
+        sectors = sectors + np.where(u[name] < WIDEST, f[side] * f["bk"] * width / SECTOR_BYTES, 0)
+    one = LOOP_INSTRUCTIONS + multiplied + (STEP_INSTRUCTIONS + reads) * steps + COPY_INSTRUCTIONS * loads
     fed = (f["wm"] + f["wn"]) * f["bk"] * width / WAVEFRONT_BYTES
     filled = (f["bm"] + f["bn"]) * f["bk"] * width / WAVEFRONT_BYTES
     code = INSTRUCTION_BYTES * (one + ENDS_INSTRUCTIONS + RESULT_INSTRUCTIONS * results(u) + 4 * loads * u["stages"])
     out = (
         warps, f["bm"] * f["bn"] * f["bk"], warps * fed, filled, warps * one, sectors, loads, results(u),
-        warps * _stored(u, problem), single, INSTRUCTION_BYTES * one, code,
+        warps * _stored(u, problem), narrow, INSTRUCTION_BYTES * one, code,
     )  # fmt: skip
     return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
 
