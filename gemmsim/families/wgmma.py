@@ -17,7 +17,7 @@ from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.families.wgmma_launch import DTYPES, LAYOUT_RULE, LAYOUTS_OF, SOURCE, macros, plan
-from gemmsim.families.wgmma_resources import ROWS, along_k, lacking, starts, x_side, y_side
+from gemmsim.families.wgmma_resources import COLUMNS_STEP, MOST_COLUMNS, ROWS, along_k, lacking, starts, x_side, y_side
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
@@ -53,15 +53,16 @@ PRIORS: Mapping[str, Prior] = {
     "start": Prior(4.0, 0.7, 25.0),
     "epilogue_slots": Prior(3.0, 0.5, 20.0),
     "store_clk": Prior(0.5, 0.1, 3.0),
-    "shared_near": Prior(0.6, 0.4, 1.0),
-    "shared_far": Prior(0.8, 0.5, 1.0),
-    "l2_rate": Prior(1.0, 0.8, 1.4),
+    "shared_near": Prior(0.6, 0.3, 1.0),
+    "shared_far": Prior(0.8, 0.4, 1.0),
+    "l2_rate": Prior(1.0, 0.8, 1.6),
     "rows_64b": Prior(0.15, 0.01, 1.0),
     "rows_32b": Prior(0.5, 0.05, 4.0),
     "handover": Prior(1.5, 0.3, 60.0),
     "fixup": Prior(1.0, 0.2, 8.0),
     "straggler": Prior(0.02, 0.002, 0.08),
     "memory_sharpness": Prior(4.0, 1.5, 10.0),
+    "memory_sharpness_lone": Prior(4.0, 1.5, 12.0),
     "pipe_sharpness": Prior(6.0, 2.5, 16.0),
     "power": Prior(0.8, 0.05, 4.0),
 }
@@ -69,14 +70,11 @@ PRIORS: Mapping[str, Prior] = {
 FIXED: Mapping[str, float] = {
     "power_onset": 0.617,
     "queue_noise": 0.1,
-    "memory_sharpness_lone": 4.0,
     "start_slots": 200.0,
 }
 #: bytes of K in a k-step: rows of a swizzle, one or two side by side
 STEP_BYTES = (64, 128, 256)
 CLUSTERS = (1, 2, 4)
-#: columns of one wgmma, in steps of
-MOST_COLUMNS, COLUMNS_STEP = 256, 8
 #: what the copy engine takes: strides in whole multiples of it, and boxes of so many elements a side
 TMA_BYTES, TMA_BOX = 16, 256
 #: a slice along K shorter than this is all start and end

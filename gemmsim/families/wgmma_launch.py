@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import gcd, isqrt
+from math import isqrt
 
 import numpy as np
 
@@ -12,15 +12,15 @@ from gemmsim.families.cuda import Plan, TensorMap, common_macros
 from gemmsim.families.hilbert import curve
 from gemmsim.families.refuse import check_layout
 from gemmsim.families.wgmma_resources import (
-    MOST_PART,
     ROW_BYTES,
     STORED_BYTES,
     along_k,
     chunk,
     dynamic_smem_bytes,
+    stored_columns,
     threads,
 )
-from gemmsim.problem import DTYPE_BYTES, Form, form_of
+from gemmsim.problem import DTYPE_BYTES, Form, IntArray, form_of
 
 SOURCE = "wgmma.cu"
 DTYPES = ("bf16", "fp16", "tf32", "fp8")
@@ -68,9 +68,9 @@ def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: i
     flags = -(-4 * parts * grid.cluster * config["consumers"] // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
     # more rows than there are change nothing, and group_m * columns would leave 32 bits
     group_m = max(1, min(config["group_m"], grid.rows))
-    u = {name: np.asarray(value, np.int64) for name, value in config.items()}
+    smem = int(dynamic_smem_bytes(_columns(config), form)[0])
     return Plan(
-        (busy * grid.cluster, 1, 1), int(threads(u["consumers"])), int(dynamic_smem_bytes(u, form)),
+        (busy * grid.cluster, 1, 1), int(threads(config["consumers"])), smem,
         (grid.tiles, whole, slices, group_m),
         workspace_bytes=max(flags + 4 * parts * grid.cluster * config["bm"] * config["bn"], FLAG_ALIGNMENT),
         zeroed_bytes=flags, maps=maps(m, n, k, config, form),
@@ -130,6 +130,11 @@ def stored_in_boxes(n: int, form: Form) -> bool:
     return width == STORED_BYTES and n * width % TMA_BYTES == 0
 
 
+def _columns(config: Mapping[str, int]) -> dict[str, IntArray]:
+    """The configuration as the arrays that wgmma_resources computes with."""
+    return {name: np.full(1, value, np.int64) for name, value in config.items()}
+
+
 def _operand(operand: str, side: int, k: int, config: Mapping[str, int], form: Form) -> TensorMap:
     """A or B in boxes of one swizzled row by as many rows as a block of the cluster loads."""
     tile, sharers = (config["bm"], config["cluster_n"]) if operand == "a" else (config["bn"], config["cluster_m"])
@@ -145,8 +150,7 @@ def _operand(operand: str, side: int, k: int, config: Mapping[str, int], form: F
 
 def _result(m: int, n: int, config: Mapping[str, int], form: Form) -> TensorMap:
     """C in boxes of a warp's 16 rows of wgmma's M side by a part of its N side."""
-    y = config["bm" if config["swap"] else "bn"]
-    part = gcd(y, MOST_PART)
+    part = int(stored_columns(_columns(config))[0])
     box = (WARP_ROWS, part, 1) if config["swap"] else (part, WARP_ROWS, 1)
     row = box[0] * STORED_BYTES
     strides = (n * STORED_BYTES, m * n * STORED_BYTES)

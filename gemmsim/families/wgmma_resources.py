@@ -22,13 +22,14 @@ Whole = TypeVar("Whole", int, IntArray)
 #: what decides registers, shared memory and a block's counts
 COLUMNS = ("bm", "bn", "bk", "stages", "consumers", "cluster_m", "cluster_n", "swap", "blocks", "stream_k")
 WARPGROUP = 128  # threads
-ROWS = 64  # that one wgmma multiplies
+#: rows that one wgmma multiplies; its columns, in steps of
+ROWS, COLUMNS_STEP, MOST_COLUMNS = 64, 8, 256
 ALIGNMENT_BYTES, BARRIER_BYTES = 1024, 16
 ROW_BYTES = 128  # of a tile in shared memory, swizzled among themselves
 #: elements of such a row, of operands that lie along M or N
 CHUNKS = (64, 32, 16)
 #: bytes of a consumer's epilogue, for each column of Y that is stored at a time: two buffers a warp, 16 rows of C each
-EPILOGUE_BYTES, MOST_PART = 4 * 2 * 32, 64
+EPILOGUE_BYTES, MOST_EIGHTS = 4 * 2 * 32, 8
 #: bytes of C's element that the copy engine stores
 STORED_BYTES = 2
 REGISTERS, MOST_AT_ENTRY, MOST_CONSUMER = 65536, 256, 240
@@ -108,8 +109,19 @@ def dynamic_smem_bytes(u: Columns, shape: Form) -> IntArray:
 
 def ends_bytes(u: Columns, stored: bool) -> IntArray:
     """Shared memory beside the stages; stored: C leaves through it."""
-    epilogue = EPILOGUE_BYTES * np.gcd(y_side(u), MOST_PART) * u["consumers"]
+    epilogue = EPILOGUE_BYTES * stored_columns(u) * u["consumers"]
     return np.asarray(ALIGNMENT_BYTES + epilogue * stored)
+
+
+def stored_columns(u: Columns) -> IntArray:
+    """Columns of Y that a warp stores at a time: the most that divide it, of any eights up to 64 where they are rows of
+    C (swap), of 64, 32, 16 and 8 where they are a swizzled row."""
+    eights = y_side(u) // COLUMNS_STEP
+    most = np.ones_like(eights)
+    for count in range(2, MOST_EIGHTS + 1):
+        whole = (eights % count == 0) & ((u["swap"] == 1) | (count & (count - 1) == 0))
+        most = np.where(whole, count, most)
+    return np.asarray(most * COLUMNS_STEP)
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:

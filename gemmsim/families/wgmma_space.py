@@ -70,7 +70,8 @@ def _pipelined(columns: Columns) -> Columns:
         for along_k in (True, False):
             most = _most(columns, width, padded(y_side(columns), along_k))
             keep |= np.isin(columns["bk"], depths) & (columns["stages"] == most)
-    return where(columns, keep & (lacking(columns) == 0) & starts(columns))
+    few = (columns["consumers"] == 3) & (columns["blocks"] == 2)  # 64 registers: an epilogue that reads C spills
+    return where(columns, keep & ~few & (lacking(columns) == 0) & starts(columns))
 
 
 def _most(columns: Columns, width: int, y: IntArray) -> IntArray:

@@ -66,7 +66,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         b_copy_bytes=np.full(1, COPY_BYTES),
         scalar_loads=zero,
         repeats_rows=no,
-        exposed_barriers=warps,
+        exposed_barriers=warps * (config["cluster_m"] + config["cluster_n"] - 1),
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,

@@ -84,6 +84,7 @@ def _words(outcome: Outcome) -> list[tuple[str, str]]:
 def _tile_words(study: Study) -> str:
     words = {
         "triton": "w num_warps, s num_stages, g group_m",
+        "wgmma": "s stages, c consumers, m and n cluster, g group_m, h hilbert, k split_k",
         "register_tile": "t and x: rows and columns a thread",
     }
     return "; ".join(f"{words.get(name, 'its other parameters')} ({name})" for name in study.spaces)

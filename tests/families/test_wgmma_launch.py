@@ -234,7 +234,7 @@ def test_maps_are_the_operands(dtype: str, layout: str) -> None:
 @pytest.mark.parametrize(
     ("y", "swap", "box", "swizzle"),
     [(256, 0, (64, 16, 1), 128), (96, 0, (32, 16, 1), 64), (16, 0, (16, 16, 1), 32), (8, 0, (8, 16, 1), 0),
-     (256, 1, (16, 64, 1), 32), (24, 1, (16, 8, 1), 32)],
+     (256, 1, (16, 64, 1), 32), (24, 1, (16, 24, 1), 32), (80, 1, (16, 40, 1), 32)],
 )  # fmt: skip
 def test_c_leaves_in_boxes_of_a_warp(y: int, swap: int, box: tuple[int, ...], swizzle: int) -> None:
     sides = {"bm": y, "bn": 128} if swap else {"bm": 128, "bn": y}
