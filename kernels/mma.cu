@@ -51,8 +51,8 @@ constexpr int MS = WM / 16, NS = WN / 16;  // blocks of 16 rows, of 16 columns, 
 using TileA = Tile<IN, !A_TRANSPOSED, BM, BK>;
 using TileB = Tile<IN, B_TRANSPOSED, BN, BK>;
 constexpr int STAGE = TileA::BYTES + TileB::BYTES;
-using CopyA = TileCopy<TileA, at_least(WIDTH, COPY_A), T>;
-using CopyB = TileCopy<TileB, at_least(WIDTH, COPY_B), T>;
+using CopyA = TileCopy<TileA, copied<IN>(COPY_A), T>;
+using CopyB = TileCopy<TileB, copied<IN>(COPY_B), T>;
 constexpr int STORED = COPY_C >= 4 * int(sizeof(OUT)) ? 4 : at_least(1, COPY_C / int(sizeof(OUT)));  // results at once
 using Element = IN;
 using Sum = Mma<IN>::Sum;

@@ -53,8 +53,8 @@ static_assert(STAGES == 1 || STAGES == 2, "1 or 2 stages");
 // Copies one tile of A and B after the other.
 struct Walk {
   const IN *A, *B;
-  TileCopy<TileA, at_least(WIDTH, COPY_A), T> from_a;
-  TileCopy<TileB, at_least(WIDTH, COPY_B), T> from_b;
+  TileCopy<TileA, copied<IN>(COPY_A), T> from_a;
+  TileCopy<TileB, copied<IN>(COPY_B), T> from_b;
   int M, N, left;
 
   __device__ __forceinline__ Walk(const IN* A_, const IN* B_, int r0, int c0, int M_, int N_, int K)

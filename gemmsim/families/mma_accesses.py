@@ -12,7 +12,7 @@ import numpy as np
 from gemmsim.config import Config
 from gemmsim.families.accesses import SAMPLE, Access, access, across, column, idle, threads
 from gemmsim.families.copies import LEAST_ASYNC, fitted_columns
-from gemmsim.families.mma_resources import STEP_BYTES, copies
+from gemmsim.families.mma_resources import STEP_BYTES, copies, piece
 from gemmsim.families.simt_resources import threads_of
 from gemmsim.families.wavefronts import LANES
 from gemmsim.problem import FloatArray, Gemm, IntArray
@@ -79,21 +79,21 @@ def access_patterns(problem: Gemm, config: Config) -> tuple[Access, ...]:
 def _copies(problem: Gemm, config: Config, side: str) -> Iterator[Access]:
     """How a tile of A (side bm) or B (bn) gets into shared memory, as if all of it lay inside the matrix."""
     width, layout = problem.a_bytes, problem.layout
-    name, narrow = ("A", "copy_a") if side == "bm" else ("B", "copy_b")
-    fitted = fitted_columns(problem, config)
-    piece = np.maximum(fitted[narrow], width)
-    total = config[side] * config["bk"] * width // piece
+    name = "A" if side == "bm" else "B"
+    fitted = dict(config.values) | fitted_columns(problem, config)
+    size = piece(fitted, side, width)
+    total = config[side] * config["bk"] * width // size
     each = row_bytes(config, layout, side, width)
-    row, number = across(threads(len(config), 1) % column(total), column(each // piece))
-    byte = number * column(piece)
+    row, number = across(threads(len(config), 1) % column(total), column(each // size))
+    byte = number * column(size)
     shared = place(row, byte, column(each), by_words(layout, side, width))
     stride = column((problem.a_stride if side == "bm" else problem.b_stride) * width)
     requests = np.ceil(total / LANES)
-    asynchronous = piece >= LEAST_ASYNC
-    yield access(f"{name}: cp.async", requests * asynchronous, piece, shared=shared, memory=row * stride + byte)
-    yield access(f"{name}: load", requests * ~asynchronous, piece, memory=row * stride + byte)
-    yield access(f"{name}: store", requests * ~asynchronous, np.maximum(piece, LEAST_ASYNC), shared=shared)
-    rounds = copies(dict(config.values) | fitted, side, width) * threads_of(config) / LANES
+    asynchronous = size >= LEAST_ASYNC
+    yield access(f"{name}: cp.async", requests * asynchronous, size, shared=shared, memory=row * stride + byte)
+    yield access(f"{name}: load", requests * ~asynchronous, size, memory=row * stride + byte)
+    yield access(f"{name}: store", requests * ~asynchronous, np.maximum(size, LEAST_ASYNC), shared=shared)
+    rounds = copies(fitted, side, width) * threads_of(config) / LANES
     yield idle(f"{name}, no lane", np.where(asynchronous, 0.0, rounds - requests))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gemmsim.config import Config, Launch
-from gemmsim.families.copies import fitted_columns
+from gemmsim.families.copies import LEAST_ASYNC, fitted_columns
 from gemmsim.families.mma_launch import dynamic_smem_bytes
 from gemmsim.families.simt_resources import left, threads_of
 from gemmsim.families.unique import per_unique
@@ -51,8 +51,13 @@ def cap(blocks: IntArray, threads: IntArray, arch: Arch) -> IntArray:
 
 def copies(u: Columns, side: str, width: int) -> IntArray:
     """Copies a thread makes of the tile of A (bm) or B (bn) a k-step."""
-    piece = np.maximum(u["copy_a" if side == "bm" else "copy_b"], width)
-    return np.asarray(-(-u[side] * u["bk"] * width // (piece * threads_of(u))))
+    return np.asarray(-(-u[side] * u["bk"] * width // (piece(u, side, width) * threads_of(u))))
+
+
+def piece(u: Columns, side: str, width: int) -> IntArray:
+    """Bytes of a copy: what cp.async can do, or one element."""
+    allowed = u["copy_a" if side == "bm" else "copy_b"]
+    return np.where(allowed >= LEAST_ASYNC, allowed, width)
 
 
 def wanted(u: Mapping[str, IntArray], width: int) -> FloatArray:

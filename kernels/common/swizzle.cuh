@@ -38,6 +38,12 @@ struct Tile {
   using Order = typename Choose<PADDING == 0, Swizzle<ROW_BYTES, !ALONG_K && sizeof(E) == 4>, Straight>::Type;
 };
 
+// Bytes of a copy of which so many are allowed: what cp.async does, or one element.
+template <typename E>
+constexpr int copied(int allowed) {
+  return allowed >= 4 ? allowed : int(sizeof(E));
+}
+
 // Which parts of a tile a thread copies, BYTES at a time, by cp.async where it can. Copies past the last row of A or column of B
 // read the last again: what they bring only reaches results that are not stored.
 template <typename TILE, int BYTES, int THREADS>

@@ -248,3 +248,11 @@ def test_an_unaligned_operand_is_copied_element_by_element() -> None:
         predict(4096, n, 4096, gpu=H200, dtype="bf16", family="mma", calibrated="none").time_s[0] for n in (4096, 4095)
     ]
     assert times[1] > 1.2 * times[0]
+
+
+def test_int8_two_bytes_apart_goes_element_by_element() -> None:
+    """cp.async has no copy of 2 bytes."""
+    problem, asked = gemm(4096, 4096, 4098, Form("int8", layout="NT")), columns(bk=64)
+    t = mma.traits(problem, asked, mma.launch(problem, asked, H200.arch), H200.arch)
+    assert float(t.loads[0]) == (128 + 256) * 64 / 256
+    assert not t.asynchronous.any()
