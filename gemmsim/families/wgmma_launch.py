@@ -13,10 +13,12 @@ from gemmsim.families.hilbert import curve
 from gemmsim.families.refuse import check_layout
 from gemmsim.families.wgmma_resources import (
     ROW_BYTES,
+    ROWS,
     STORED_BYTES,
     along_k,
     chunk,
     dynamic_smem_bytes,
+    sharers,
     stored_columns,
     threads,
 )
@@ -32,7 +34,8 @@ LAYOUT_RULE = (
 )
 #: parameter -> macro; the others are arguments, or go into the plan
 MACROS = {
-    "bm": "BM", "bn": "BN", "bk": "BK", "stages": "STAGES", "consumers": "CONSUMERS", "cluster_m": "CLUSTER_M",
+    "bm": "BM", "bn": "BN", "bk": "BK", "stages": "STAGES", "consumers": "CONSUMERS", "pingpong": "PINGPONG",
+    "cluster_m": "CLUSTER_M",
     "cluster_n": "CLUSTER_N", "swap": "SWAP", "blocks": "BLOCKS", "hilbert": "HILBERT", "stream_k": "STREAM_K",
 }  # fmt: skip
 #: k-steps of a tile that stream-K gives to one cluster at least, where it cuts it
@@ -43,8 +46,6 @@ PART_DEPTH = 8
 FLAG_ALIGNMENT = 256
 #: of strides in a tensor map
 TMA_BYTES = 16
-#: rows of wgmma's M side of one warp
-WARP_ROWS = 16
 
 
 def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
@@ -65,7 +66,7 @@ def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: i
     steps, clusters = -(-k // config["bk"]), max(1, slots // grid.cluster)
     share = _stream_k if config["stream_k"] else _split
     busy, whole, slices, parts = share(grid.tiles, steps, k, config, clusters)
-    flags = -(-4 * parts * grid.cluster * config["consumers"] // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
+    flags = -(-4 * parts * grid.cluster * int(sharers(_columns(config))[0]) // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
     # more rows than there are change nothing, and group_m * columns would leave 32 bits
     group_m = max(1, min(config["group_m"], grid.rows))
     smem = int(dynamic_smem_bytes(_columns(config), form)[0])
@@ -149,9 +150,9 @@ def _operand(operand: str, side: int, k: int, config: Mapping[str, int], form: F
 
 
 def _result(m: int, n: int, config: Mapping[str, int], form: Form) -> TensorMap:
-    """C in boxes of a warp's 16 rows of wgmma's M side by a part of its N side."""
+    """C in boxes of a warpgroup's 64 rows of wgmma's M side by a part of its N side."""
     part = int(stored_columns(_columns(config))[0])
-    box = (WARP_ROWS, part, 1) if config["swap"] else (part, WARP_ROWS, 1)
+    box = (ROWS, part, 1) if config["swap"] else (part, ROWS, 1)
     row = box[0] * STORED_BYTES
     strides = (n * STORED_BYTES, m * n * STORED_BYTES)
     return TensorMap("c", str(form_of(form).dtype_c), (n, m, form.batch), strides, box, row if row > TMA_BYTES else 0)

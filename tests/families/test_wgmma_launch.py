@@ -224,7 +224,7 @@ def test_maps_are_the_operands(dtype: str, layout: str) -> None:
         assert c == a  # fp32 results do not leave by a map
     else:
         assert (c.operand, c.dtype, c.sizes) == ("c", "bf16", (n, m, batch))
-        assert c.box == (64, 16, 1)
+        assert c.box == (64, 64, 1)
         assert c.strides == (2 * n, 2 * n * m)
     for map_ in (a, b, c):
         assert all(stride % 16 == 0 for stride in map_.strides)
@@ -233,10 +233,10 @@ def test_maps_are_the_operands(dtype: str, layout: str) -> None:
 
 @pytest.mark.parametrize(
     ("y", "swap", "box", "swizzle"),
-    [(256, 0, (64, 16, 1), 128), (96, 0, (32, 16, 1), 64), (16, 0, (16, 16, 1), 32), (8, 0, (8, 16, 1), 0),
-     (256, 1, (16, 64, 1), 32), (24, 1, (16, 24, 1), 32), (80, 1, (16, 40, 1), 32)],
+    [(256, 0, (64, 64, 1), 128), (96, 0, (32, 64, 1), 64), (16, 0, (16, 64, 1), 32), (8, 0, (8, 64, 1), 0),
+     (256, 1, (64, 64, 1), 128), (24, 1, (64, 24, 1), 128), (80, 1, (64, 40, 1), 128)],
 )  # fmt: skip
-def test_c_leaves_in_boxes_of_a_warp(y: int, swap: int, box: tuple[int, ...], swizzle: int) -> None:
+def test_c_leaves_in_boxes_of_a_warpgroup(y: int, swap: int, box: tuple[int, ...], swizzle: int) -> None:
     sides = {"bm": y, "bn": 128} if swap else {"bm": 128, "bn": y}
     c = planned((512, 512, 64, 1), swap=swap, **sides).maps[2]
     assert (c.box, c.swizzle_bytes) == (box, swizzle)
