@@ -113,5 +113,7 @@ def _notes(found: Splits) -> list[str]:
     notes = [found.verdict, *found.notes, f"calibration: {found.ways[0].calibration}"]
     notes += [f"extrapolated: {len(odd)} of {len(found.ways)} lie outside the fitted rows"] if odd else []
     unplaced = [way.way for way in found.ways if not way.simulated]
-    notes += [f"schedule is the closed form's, for too many blocks or clusters: {', '.join(unplaced)}"] if unplaced else []
+    notes += (
+        [f"schedule is the closed form's, for too many blocks or clusters: {', '.join(unplaced)}"] if unplaced else []
+    )
     return [*notes, *(f"note: {note}" for note in found.gpu.notes)]

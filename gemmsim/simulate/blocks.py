@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim.model.traffic import reach, unmerged
 from gemmsim.problem import FloatArray, IntArray
@@ -132,7 +133,8 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     piece = panel * pieces + at
     sort = np.lexsort((time, piece))
     panel = panel[sort] % panels
-    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b])))
+    asks = np.concatenate([column[tile] % x.cluster_n == 0, row[tile] % x.cluster_m == 0])
+    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b]), asks))
     requests, cold_requests = (np.repeat(share, count)[sort].astype(np.float64) for share in asked)
     sizes = panel_bytes(x) / pieces
     return Visits(
@@ -146,14 +148,21 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     )
 
 
-def _requests(x: Launched, p: Parts, panels: IntArray) -> tuple[FloatArray, FloatArray]:
+def _requests(x: Launched, p: Parts, panels: IntArray, asks: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
     """Of what the part of each block asks of its panel, the share that L2 sees: A of all parts, then B.
 
     All of it for the first of its wave; of others what is not merged with the one before and, if DRAM has to bring it
-    (the second array), with the first.
+    (the second array), with the first. asks: who asks for its cluster; the others get what comes for it.
     """
-    block = np.tile(np.arange(len(p.tile)), 2)
-    wave = np.tile(p.gang // x.blocks_per_sm * (int(p.code.max()) + 1) + p.code, 2)
+    seen, cold = np.zeros(len(asks)), np.zeros(len(asks))
+    seen[asks], cold[asks] = _of_askers(x, p, panels[asks], np.flatnonzero(asks))
+    return seen, cold
+
+
+def _of_askers(x: Launched, p: Parts, panels: IntArray, places: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Those shares for the blocks that ask, by their places among the parts, A then B."""
+    block = places % len(p.tile)
+    wave = (p.gang // x.blocks_per_sm * (int(p.code.max()) + 1) + p.code)[block]
     sort = np.lexsort((block, panels, wave))
     block = block[sort].astype(np.float64)
     begins = np.concatenate([[True], (np.diff(wave[sort]) != 0) | (np.diff(panels[sort]) != 0)])

@@ -59,6 +59,8 @@ class Launched:
     side_bytes: float  # capacity of one L2 partition
     partitions: int
     dram_wait: float = 1.0  # how many times as long a request waits for DRAM as for L2
+    cluster_m: int = 1  # blocks along M that share what one of them asks for of B, and along N of A
+    cluster_n: int = 1
     abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
@@ -154,6 +156,8 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | 
         group_m=round(min(_one(x.group_m), tiles_m)),
         whole=whole,
         slices=slices,
+        cluster_m=round(_one(t.cluster_m)),
+        cluster_n=round(_one(t.cluster_n)),
         abreast=bool(_one(t.sums_slices)),
         streams=streams,
         sms=p.gpu.sm_count,
