@@ -7,6 +7,12 @@ struct half_t {
 struct bfloat_t {
   unsigned short bits;
 };
+struct tf32_t {
+  float value;
+};
+struct e4m3_t {
+  unsigned char bits;
+};
 
 __device__ __forceinline__ float to_float(half_t x) {
   float y;
@@ -23,6 +29,18 @@ __device__ __forceinline__ bfloat_t to_bfloat(float x) {
   bfloat_t y;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   return y;
+}
+
+// Two neighbours in one register, the first in its lower half.
+__device__ __forceinline__ unsigned pack(half_t, float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+__device__ __forceinline__ unsigned pack(bfloat_t, float first, float second) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
 }
 
 // Copies V elements, 4 to 16 bytes, from global to shared memory in the background; 16 bytes pass L1 by.

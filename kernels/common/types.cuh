@@ -5,6 +5,9 @@
 #ifndef TYPE  // of A, B and the accumulators: float or double
 #define TYPE float
 #endif
+#ifndef IN  // of A and B in memory, where tensor cores multiply them: bfloat_t, half_t, tf32_t or e4m3_t
+#define IN TYPE
+#endif
 #ifndef OUT  // of C, bias and residual: float, double, half_t or bfloat_t
 #define OUT TYPE
 #endif

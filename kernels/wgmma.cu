@@ -1,0 +1,515 @@
+// wgmma
+#include "common/epilogue.cuh"
+#include "common/raster.cuh"
+#include "common/tma.cuh"
+
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef CLUSTER_M
+#define CLUSTER_M 1
+#endif
+#ifndef CLUSTER_N
+#define CLUSTER_N 1
+#endif
+#ifndef SWAP
+#define SWAP 0
+#endif
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
+#ifndef HILBERT
+#define HILBERT 0
+#endif
+#ifndef STREAM_K
+#define STREAM_K 0
+#endif
+#ifndef LEAD
+#define LEAD 0
+#endif
+
+// X: the side of wgmma's 64 rows, A's rows or, swapped, B's columns; Y: the other.
+#if SWAP
+#define WGMMA_N BM
+#if B_TRANSPOSED
+#define WGMMA_ALONG_X 0
+#else
+#define WGMMA_ALONG_X 1
+#endif
+#define WGMMA_ALONG_Y A_TRANSPOSED
+#else
+#define WGMMA_N BN
+#define WGMMA_ALONG_X A_TRANSPOSED
+#if B_TRANSPOSED
+#define WGMMA_ALONG_Y 0
+#else
+#define WGMMA_ALONG_Y 1
+#endif
+#endif
+#include "common/wgmma.cuh"
+
+namespace {
+
+constexpr int LANES = 32, GROUP = 128;  // threads of a warp, of a warpgroup
+constexpr int X = SWAP ? BN : BM, Y = SWAP ? BM : BN;
+constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+constexpr int SHARE_X = SWAP ? CLUSTER_M : CLUSTER_N, SHARE_Y = SWAP ? CLUSTER_N : CLUSTER_M;
+constexpr int THREADS = GROUP * (CONSUMERS + 1);
+constexpr int WIDTH = sizeof(IN), SLICES = BK * WIDTH / 32;  // wgmma takes 32 bytes of K
+constexpr int HIGH = X / 64 / CONSUMERS;                     // wgmma of a warpgroup side by side along X
+constexpr int SUMS = Y / 2;                                  // of a thread, for each
+
+constexpr int least(int a, int b) { return a < b ? a : b; }
+constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// Registers: what a block gets at its start is dealt out anew, the producer's share to the consumers.
+constexpr int ENTRY = least(65536 / BLOCKS / THREADS / 8 * 8, 256);
+constexpr int PRODUCER_REGS = CONSUMERS == 3 || ENTRY < 128 ? 32 : 40;
+constexpr int CONSUMER_REGS = least((ENTRY * (CONSUMERS + 1) - PRODUCER_REGS) / CONSUMERS / 8 * 8, 240);
+
+static_assert(X % (64 * CONSUMERS) == 0, "warpgroups share the rows of X in sixty-fours");
+static_assert(Y % 8 == 0 && Y <= 256, "wgmma takes 8 to 256 columns of Y");
+static_assert(BK * WIDTH == 64 || BK * WIDTH % 128 == 0, "a k-step is 64 bytes of K, or a multiple of 128");
+static_assert(WIDTH == 2 || (!WGMMA_ALONG_X && !WGMMA_ALONG_Y), "only 16-bit operands may lie along M or N");
+
+// A tile in shared memory, columns of rows of ROW_BYTES, swizzled: ALONG: rows run along M or N, one for each k; else along K.
+// SHARE blocks of a cluster load a part of it each, for all of them.
+template <bool ALONG, int SIDE, int SHARE>
+struct Tile {
+  static constexpr int ROW_BYTES = ALONG ? (SIDE <= 16 ? 32 : SIDE <= 32 ? 64 : 128) : least(128, BK * WIDTH);
+  static constexpr int ROW = ROW_BYTES / WIDTH, ROWS = ALONG ? BK : SIDE;
+  static constexpr int COLUMNS = ALONG ? (SIDE + ROW - 1) / ROW : BK / ROW, COLUMN_BYTES = ROWS * ROW_BYTES;
+  static constexpr int BYTES = COLUMNS * COLUMN_BYTES, PART = ROWS / SHARE;
+  static constexpr unsigned long long DESCRIPTOR = wgmma_descriptor<ROW_BYTES>(COLUMN_BYTES);
+  static_assert(ROWS % (8 * SHARE) == 0, "blocks of a cluster share a tile in rows of eight");
+
+  static __device__ __forceinline__ void load(unsigned to, const TensorMap& map, int first, int k, int z, unsigned barrier,
+                                              int part, unsigned short blocks) {
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c)
+      load_box(to + c * COLUMN_BYTES + part * PART * ROW_BYTES, map, (ALONG ? first : k) + c * ROW,
+               (ALONG ? k : first) + part * PART, z, barrier, SHARE > 1 ? blocks : 0);
+  }
+  // Bytes from the tile's first to those of slice j along K, from `line` of the side on.
+  static constexpr __device__ int slice(int j, int line) {
+    return ALONG ? line / ROW * COLUMN_BYTES + 32 / WIDTH * j * ROW_BYTES
+                 : j * 32 / ROW_BYTES * COLUMN_BYTES + j * 32 % ROW_BYTES + line * ROW_BYTES;
+  }
+};
+using TileX = Tile<WGMMA_ALONG_X, X, SHARE_X>;
+using TileY = Tile<WGMMA_ALONG_Y, Y, SHARE_Y>;
+constexpr int STAGE_BYTES = (TileX::BYTES + TileY::BYTES + 1023) / 1024 * 1024;
+
+// C leaves through shared memory if it is 16 bits wide: a warp's 16 rows of X by CHUNK columns of Y at a time, in rows of C of
+// BOX elements, two buffers a warp.
+constexpr bool BOXES = sizeof(OUT) == 2;
+constexpr int CHUNK = common_divisor(Y, 64), BOX = SWAP ? 16 : CHUNK, BUFFER = 2048;
+constexpr int SWIZZLE = BOX * int(sizeof(OUT)) / 16 - 1 << 4;  // of 16-byte pieces, by bits three higher
+constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * 4 * 2 * BUFFER : 0);
+
+struct Ring {
+  int stage = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == STAGES) stage = 0, parity ^= 1;
+  }
+};
+
+// A run of k-steps of one cluster's tile. A part that is not the tile's last to be summed goes to `slot` of the workspace; who
+// sums takes up those of the slots from `peers` on.
+struct Unit {
+  int tile, k0, k1, slot, peers;
+  __device__ __forceinline__ bool contributes() const { return slot >= 0; }
+};
+
+// The units of a cluster, one after another.
+#if STREAM_K
+struct Units {
+  int tiles, whole, depth, least, cluster, clusters, next_whole;
+  long long at, end;
+
+  __device__ __forceinline__ Units(int tiles_, int whole_, int depth_, int least_)
+      : tiles(tiles_), whole(whole_), depth(depth_), least(least_), cluster(blockIdx.x / CLUSTER),
+        clusters(gridDim.x / CLUSTER), next_whole(cluster), at(begin(cluster)), end(begin(cluster + 1)) {}
+  // Where a cluster's share of the k-steps of the tiles from `whole` on begins, laid end to end.
+  __device__ __forceinline__ long long begin(int of) const {
+    const long long even = (long long)(tiles - whole) * depth * of / clusters;
+    const int within = int(even % depth);
+    return within < least ? even - within : depth - within < least ? even - within + depth : even;
+  }
+  __device__ __forceinline__ int slots() const { return clusters; }
+  __device__ __forceinline__ bool next(Unit& u) {
+    if (next_whole < whole) {
+      u = {next_whole, 0, depth, -1, -1};
+      next_whole += clusters;
+      return true;
+    }
+    if (at >= end) return false;
+    const int tile = int(at / depth), k0 = int(at % depth), k1 = int(end - at < depth - k0 ? k0 + (end - at) : depth);
+    u = {whole + tile, k0, k1, k0 ? cluster : -1, k0 == 0 && k1 < depth ? cluster + 1 : -1};
+    at += k1 - k0;
+    return true;
+  }
+  // Calls f(slot) for each that has a part of the tile, in order.
+  template <typename F>
+  __device__ __forceinline__ void each_peer(const Unit& u, F f) const {
+    if (u.peers < 0) return;
+    const long long all = (long long)(u.tile - whole + 1) * depth;
+    long long from = begin(u.peers);
+#pragma unroll 1
+    for (int peer = u.peers; from < all; ++peer) {
+      const long long to = begin(peer + 1);
+      if (to > from) f(peer);
+      from = to;
+    }
+  }
+};
+#else
+struct Units {
+  int whole, depth, slices, clusters, count, now;
+
+  __device__ __forceinline__ Units(int tiles, int whole_, int depth_, int slices_)
+      : whole(whole_), depth(depth_), slices(slices_), clusters(gridDim.x / CLUSTER), count(whole_ + (tiles - whole_) * slices_),
+        now(blockIdx.x / CLUSTER) {}
+  __device__ __forceinline__ int slots() const { return (count - whole) / slices * (slices - 1); }
+  __device__ __forceinline__ bool next(Unit& u) {
+    if (now >= count) return false;
+    if (now < whole) {
+      u = {now, 0, depth, -1, -1};
+    } else {
+      const int tile = (now - whole) / slices, s = now - whole - tile * slices, first = tile * (slices - 1);
+      const bool last = s == slices - 1;
+      u = {whole + tile, int((long long)depth * s / slices), int((long long)depth * (s + 1) / slices), last ? -1 : first + s,
+           last && s ? first : -1};
+    }
+    now += clusters;
+    return true;
+  }
+  template <typename F>
+  __device__ __forceinline__ void each_peer(const Unit& u, F f) const {
+    if (u.peers < 0) return;
+#pragma unroll 1
+    for (int s = 0; s < slices - 1; ++s) f(u.peers + s);
+  }
+};
+#endif
+
+// Where this block's tile lies in C, and in which problem of the batch.
+struct Place {
+  int m, n, z;
+};
+struct Grid {
+  int rows, columns, group_m;
+  const int* order;
+
+  __device__ __forceinline__ Grid(int M, int N, int group_m_, const int* order_)
+      : rows((M + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((N + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)),
+        group_m(group_m_), order(order_) {}
+  __device__ __forceinline__ Place place(int tile, int rank) const {
+    const int z = tile / (rows * columns);
+    int within = tile - z * rows * columns, row, column;
+    if constexpr (HILBERT) {
+      within = order[within];
+      row = within / columns, column = within - row * columns;
+    } else {
+      raster(within, rows, columns, group_m, row, column);
+    }
+    return {(row * CLUSTER_M + rank % CLUSTER_M) * BM, (column * CLUSTER_N + rank / CLUSTER_M) * BN, z};
+  }
+};
+
+__device__ __forceinline__ void meet(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
+__device__ __forceinline__ void let_go() { asm volatile("bar.arrive 8, %0;" ::"n"(CONSUMERS * GROUP) : "memory"); }
+
+__device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[4]) {
+  if constexpr (SWAP)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
+                 "r"(r[2]), "r"(r[3])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]),
+                 "r"(r[3])
+                 : "memory");
+}
+__device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[2]) {
+  if constexpr (SWAP)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(r[0]), "r"(r[1]) : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(r[0]), "r"(r[1]) : "memory");
+}
+
+struct Consumer {
+  float sums[HIGH][SUMS];
+  int M, N, group, warp, lane, buffer = 0;
+  TYPE alpha;
+  Epilogue epilogue;
+  const TensorMap& map;
+  unsigned buffers;  // of this warp
+
+  // The first column or row of X of this thread's sums in `high`, of its pair i along Y; the second is eight on.
+  __device__ __forceinline__ int x_of(int high) const { return (group * HIGH + high) * 64 + warp * 16; }
+
+  // alpha times V neighbours of a row of C, and what follows.
+  template <int V>
+  __device__ __forceinline__ void finish(float (&v)[V], const Place& at, int r, int c) const {
+    Operands<V> operands;
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[i] *= alpha;
+    if constexpr (Epilogue::READS)
+      if (r < M && c < N) epilogue.fetch(operands, ((size_t)at.z * M + r) * N + c, c);
+    epilogue.combine(v, operands);
+  }
+  // The sums of pair p (two along Y) in half h (eight lower along X), finished, as one register.
+  template <typename E>
+  __device__ __forceinline__ unsigned packed(const Place& at, int high, int p, int h) const {
+    float v[2] = {sums[high][p * 4 + 2 * h], sums[high][p * 4 + 2 * h + 1]};
+    const int x = x_of(high) + lane / 4 + 8 * h, y = p * 8 + lane % 4 * 2;
+    if constexpr (SWAP) {
+      float a[1] = {v[0]}, b[1] = {v[1]};
+      finish(a, at, at.m + y, at.n + x), finish(b, at, at.m + y + 1, at.n + x);
+      v[0] = a[0], v[1] = b[0];
+    } else {
+      finish(v, at, at.m + x, at.n + y);
+    }
+    return pack(E(), v[0], v[1]);
+  }
+  template <typename E>
+  __device__ __forceinline__ void store_boxes(const Place& at) {
+    constexpr int P = CHUNK >= 16 ? 2 : 1;  // matrices along Y of a store
+    const int second = SWAP ? (lane / 8 & 1) : lane / 16, low = SWAP ? lane / 16 : (lane / 8 & 1);
+#pragma unroll
+    for (int high = 0; high < HIGH; ++high)
+#pragma unroll
+      for (int y = 0; y < Y; y += CHUNK) {
+        const unsigned to = buffers + buffer * BUFFER;
+        if (lane == 0) store_wait<1>();
+        __syncwarp();
+#pragma unroll
+        for (int p = 0; p < CHUNK / 8; p += P) {
+          unsigned r[2 * P];
+#pragma unroll
+          for (int i = 0; i < 2 * P; ++i) r[i] = packed<E>(at, high, y / 8 + p + i / 2, i % 2);
+          // Of the matrix that this lane addresses: its row in the buffer, its 16 bytes in the row.
+          const int row = SWAP ? (p + low) * 8 + lane % 8 : low * 8 + lane % 8, piece = SWAP ? second : p + second;
+          const unsigned offset = row * BOX * 2 + piece * 16;
+          store_matrices(to + (offset ^ (offset >> 3 & SWIZZLE)), r);
+        }
+        store_fence();
+        __syncwarp();
+        if (lane == 0) {
+          if constexpr (SWAP)
+            store_box(map, to, at.n + x_of(high), at.m + y, at.z);
+          else
+            store_box(map, to, at.n + y, at.m + x_of(high), at.z);
+        }
+        buffer ^= 1;
+      }
+  }
+  __device__ __forceinline__ void store_each(const Place& at) const {
+    const bool pairs = !SWAP && epilogue.aligned_to(2, N);
+#pragma unroll
+    for (int high = 0; high < HIGH; ++high)
+#pragma unroll
+      for (int i = 0; i < SUMS; i += 2) {
+        const int x = x_of(high) + lane / 4 + i % 4 * 4, y = i / 4 * 8 + lane % 4 * 2;
+        const int r = at.m + (SWAP ? y : x), c = at.n + (SWAP ? x : y);
+        if (pairs) {
+          float v[2] = {sums[high][i], sums[high][i + 1]};
+          if (r < M && c < N) {
+            finish(v, at, r, c);
+            OUT out[2] = {Narrow<OUT>::of(v[0]), Narrow<OUT>::of(v[1])};
+            write<2>(epilogue.C + ((size_t)at.z * M + r) * N + c, out);
+          }
+        } else {
+#pragma unroll
+          for (int v = 0; v < 2; ++v) {
+            const int rr = SWAP ? r + v : r, cc = SWAP ? c : c + v;
+            float one[1] = {sums[high][i + v]};
+            if (rr < M && cc < N) {
+              finish(one, at, rr, cc);
+              epilogue.C[((size_t)at.z * M + rr) * N + cc] = Narrow<OUT>::of(one[0]);
+            }
+          }
+        }
+      }
+  }
+  __device__ __forceinline__ void store(const Place& at) {
+    if constexpr (BOXES) {
+      if (N % 8 == 0)
+        store_boxes<OUT>(at);
+      else
+        store_each(at);
+    } else {
+      store_each(at);
+    }
+  }
+};
+
+// Parts of sums in the workspace: for each slot, block of the cluster and warpgroup.
+struct Parts {
+  int* flags;
+  float* sums;
+  int mine, thread;  // warpgroups of a cluster are numbered
+
+  __device__ __forceinline__ Parts(float* W, int slots, int rank, int group, int thread_)
+      : flags(reinterpret_cast<int*>(W)), sums(W + (slots * CLUSTER * CONSUMERS * 4 + 255) / 256 * 64),
+        mine(rank * CONSUMERS + group), thread(thread_) {}
+  __device__ __forceinline__ int place(int slot) const { return slot * (CLUSTER * CONSUMERS) + mine; }
+  __device__ __forceinline__ float* at(int slot) const { return sums + (size_t)place(slot) * (HIGH * SUMS * GROUP) + thread * 4; }
+
+  __device__ __forceinline__ void give(const Consumer& c, int slot) const {
+    float* const to = at(slot);
+#pragma unroll
+    for (int h = 0; h < HIGH; ++h)
+#pragma unroll
+      for (int i = 0; i < SUMS; i += 4) write<4>(to + (h * SUMS + i) * GROUP, c.sums[h] + i);
+    __threadfence();
+    meet(c.group);
+    if (thread == 0) raise(flags + place(slot));
+  }
+  __device__ __forceinline__ void take(Consumer& c, int slot) const {
+    if (thread == 0) {
+      await(flags + place(slot));
+      flags[place(slot)] = 0;
+    }
+    meet(c.group);
+    const float* const from = at(slot);
+#pragma unroll
+    for (int h = 0; h < HIGH; ++h)
+#pragma unroll
+      for (int i = 0; i < SUMS; i += 4) {
+        float theirs[4];
+        read<4>(theirs, from + (h * SUMS + i) * GROUP);
+#pragma unroll
+        for (int v = 0; v < 4; ++v) c.sums[h][i + v] += theirs[v];
+      }
+  }
+};
+
+}  // namespace
+
+#if HILBERT
+#define ORDER_ARGUMENT const int *order,
+#else
+#define ORDER_ARGUMENT
+#endif
+
+extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch_bounds__(128 * (CONSUMERS + 1), BLOCKS)
+    gemm(int M, int N, int K, const IN*, const IN*, OUT* C, TYPE alpha, TYPE beta, TYPE scale, const OUT* bias,
+         const OUT* residual, int tiles, int whole, int slices, int group_m, float* W,
+         ORDER_ARGUMENT const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+         const __grid_constant__ TensorMap map_c) {
+#if !HILBERT
+  const int* const order = nullptr;
+#endif
+  extern __shared__ char dynamic[];
+  const unsigned smem = (shared_address(dynamic) + 1023) / 1024 * 1024;
+  const unsigned full = smem + BARRIERS_AT, empty = full + 8 * STAGES;
+  const int rank = CLUSTER > 1 ? cluster_rank() : 0, cm = rank % CLUSTER_M, cn = rank / CLUSTER_M;
+  const int group = __shfl_sync(~0u, threadIdx.x / GROUP, 0) - 1;
+  unsigned short share_a = 0, share_b = 0;  // blocks that have the same rows of A, the same columns of B
+#pragma unroll
+  for (int i = 0; i < CLUSTER_N; ++i) share_a |= 1 << cm + i * CLUSTER_M;
+#pragma unroll
+  for (int i = 0; i < CLUSTER_M; ++i) share_b |= 1 << i + cn * CLUSTER_M;
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < STAGES; ++s) {
+      barrier_init(full + 8 * s, 1);
+      barrier_init(empty + 8 * s, CONSUMERS * 4 * (CLUSTER_M + CLUSTER_N - 1));
+    }
+    barrier_init_fence();
+    prefetch(map_a), prefetch(map_b), prefetch(map_c);
+  }
+  if constexpr (CLUSTER > 1)
+    cluster_sync();
+  else
+    __syncthreads();
+
+  const Grid grid(M, N, group_m, order);
+  Units units(tiles, whole, (K + BK - 1) / BK, slices);
+  Unit unit;
+  Ring ring;
+
+  if (group < 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
+    if (threadIdx.x == 0) {
+      while (units.next(unit)) {
+        const Place at = grid.place(unit.tile, rank);
+#pragma unroll 1
+        for (int k = unit.k0; k < unit.k1; ++k) {
+          const unsigned to = smem + ring.stage * STAGE_BYTES, arrived = full + 8 * ring.stage;
+          barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+          barrier_expect(arrived, TileX::BYTES + TileY::BYTES);
+          TileX::load(to, SWAP ? map_b : map_a, SWAP ? at.n : at.m, k * BK, at.z, arrived, SWAP ? cm : cn, SWAP ? share_b : share_a);
+          TileY::load(to + TileX::BYTES, SWAP ? map_a : map_b, SWAP ? at.m : at.n, k * BK, at.z, arrived, SWAP ? cn : cm,
+                      SWAP ? share_a : share_b);
+          ring.advance();
+        }
+      }
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
+    const int thread = threadIdx.x % GROUP, lane = threadIdx.x % LANES, warp = thread / LANES;
+    Consumer mine{{}, M, N, group, warp, lane, 0, alpha, {C, beta, scale, bias, residual}, map_c,
+                  smem + BUFFERS_AT + (group * 4 + warp) * 2 * BUFFER};
+    const Parts parts(W, units.slots(), rank, group, thread);
+    const unsigned released = share_a | share_b;
+    const unsigned long long x = TileX::DESCRIPTOR + wgmma_address(smem + TileX::slice(0, group * HIGH * 64));
+    const unsigned long long y = TileY::DESCRIPTOR + wgmma_address(smem + TileX::BYTES);
+
+    [[maybe_unused]] int issued = 0;
+    if constexpr (LEAD > 0)
+      if (group > 0) asm volatile("bar.sync 8, %0;" ::"n"(CONSUMERS * GROUP) : "memory");
+    auto multiply = [&](int add) {
+      barrier_wait(full + 8 * ring.stage, ring.parity);
+      const unsigned stage = ring.stage * (STAGE_BYTES >> 4);
+      wgmma_fence();
+#pragma unroll
+      for (int j = 0; j < SLICES; ++j)
+#pragma unroll
+        for (int h = 0; h < HIGH; ++h)
+          wgmma(mine.sums[h], x + stage + (TileX::slice(j, h * 64) >> 4), y + stage + (TileY::slice(j, 0) >> 4), j ? 1 : add);
+      wgmma_commit();
+      if constexpr (LEAD > 0)
+        if (group == 0 && ++issued == LEAD) let_go();
+    };
+    auto release = [&](int stage) {
+      if constexpr (CLUSTER > 1) {
+        if (released >> lane & 1) barrier_arrive(empty + 8 * stage, lane);
+      } else {
+        if (lane == 0) barrier_arrive(empty + 8 * stage);
+      }
+    };
+
+    while (units.next(unit)) {
+      multiply(0);
+      int last = ring.stage;
+      ring.advance();
+#pragma unroll 1
+      for (int k = unit.k0 + 1; k < unit.k1; ++k) {
+        multiply(1);
+        wgmma_wait<1>();
+        release(last);
+        last = ring.stage;
+        ring.advance();
+      }
+      wgmma_wait<0>();
+      release(last);
+      if (unit.contributes()) {
+        parts.give(mine, unit.slot);
+      } else {
+        units.each_peer(unit, [&](int slot) { parts.take(mine, slot); });
+        mine.store(grid.place(unit.tile, rank));
+      }
+    }
+    if constexpr (LEAD > 0)
+      if (group == 0 && issued < LEAD) let_go();
+    if (lane == 0) store_wait<0>();
+  }
+  if constexpr (CLUSTER > 1) {
+    __syncwarp();
+    cluster_sync();
+  }
+}
