@@ -24,8 +24,11 @@
 #ifndef STREAM_K
 #define STREAM_K 0
 #endif
-#ifndef LEAD
-#define LEAD 0
+#ifndef BUFFERS
+#define BUFFERS 2
+#endif
+#ifndef PINGPONG
+#define PINGPONG 0
 #endif
 
 // X: the side of wgmma's 64 rows, A's rows or, swapped, B's columns; Y: the other.
@@ -56,27 +59,36 @@ constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int SHARE_X = SWAP ? CLUSTER_M : CLUSTER_N, SHARE_Y = SWAP ? CLUSTER_N : CLUSTER_M;
 constexpr int THREADS = GROUP * (CONSUMERS + 1);
 constexpr int WIDTH = sizeof(IN), SLICES = BK * WIDTH / 32;  // wgmma takes 32 bytes of K
-constexpr int HIGH = X / 64 / CONSUMERS;                     // wgmma of a warpgroup side by side along X
+constexpr int SHARERS = PINGPONG ? 1 : CONSUMERS;            // warpgroups that share a tile, or each has its own
+constexpr int HIGH = X / 64 / SHARERS;                       // wgmma of a warpgroup side by side along X
 constexpr int SUMS = Y / 2;                                  // of a thread, for each
 
 constexpr int least(int a, int b) { return a < b ? a : b; }
-constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 
 // Registers: what a block gets at its start is dealt out anew, the producer's share to the consumers.
 constexpr int ENTRY = least(65536 / BLOCKS / THREADS / 8 * 8, 256);
 constexpr int PRODUCER_REGS = CONSUMERS == 3 || ENTRY < 128 ? 32 : 40;
 constexpr int CONSUMER_REGS = least((ENTRY * (CONSUMERS + 1) - PRODUCER_REGS) / CONSUMERS / 8 * 8, 240);
 
-static_assert(X % (64 * CONSUMERS) == 0, "warpgroups share the rows of X in sixty-fours");
+static_assert(X % (64 * SHARERS) == 0, "warpgroups share the rows of X in sixty-fours");
 static_assert(Y % 8 == 0 && Y <= 256, "wgmma takes 8 to 256 columns of Y");
 static_assert(BK * WIDTH == 64 || BK * WIDTH % 128 == 0, "a k-step is 64 bytes of K, or a multiple of 128");
 static_assert(WIDTH == 2 || (!WGMMA_ALONG_X && !WGMMA_ALONG_Y), "only 16-bit operands may lie along M or N");
+
+// The widest row, in bytes, of a tile that lies along M or N whose columns of such rows pad the side by an eighth at most.
+constexpr int row_bytes(int side) {
+  for (int bytes = 128; bytes > 32; bytes /= 2) {
+    const int row = bytes / WIDTH, padded = (side + row - 1) / row * row;
+    if (8 * padded <= 9 * side) return bytes;
+  }
+  return 32;
+}
 
 // A tile in shared memory, columns of rows of ROW_BYTES, swizzled: ALONG: rows run along M or N, one for each k; else along K.
 // SHARE blocks of a cluster load a part of it each, for all of them.
 template <bool ALONG, int SIDE, int SHARE>
 struct Tile {
-  static constexpr int ROW_BYTES = ALONG ? (SIDE <= 16 ? 32 : SIDE <= 32 ? 64 : 128) : least(128, BK * WIDTH);
+  static constexpr int ROW_BYTES = ALONG ? row_bytes(SIDE) : least(128, BK * WIDTH);
   static constexpr int ROW = ROW_BYTES / WIDTH, ROWS = ALONG ? BK : SIDE;
   static constexpr int COLUMNS = ALONG ? (SIDE + ROW - 1) / ROW : BK / ROW, COLUMN_BYTES = ROWS * ROW_BYTES;
   static constexpr int BYTES = COLUMNS * COLUMN_BYTES, PART = ROWS / SHARE;
@@ -101,17 +113,27 @@ using TileY = Tile<WGMMA_ALONG_Y, Y, SHARE_Y>;
 constexpr int STAGE_BYTES = (TileX::BYTES + TileY::BYTES + 1023) / 1024 * 1024;
 
 // C leaves through shared memory if it is 16 bits wide: a warp's 16 rows of X by CHUNK columns of Y at a time, in rows of C of
-// BOX elements, two buffers a warp.
+// BOX elements, BUFFERS a warp.
 constexpr bool BOXES = sizeof(OUT) == 2;
-constexpr int CHUNK = common_divisor(Y, 64), BOX = SWAP ? 16 : CHUNK, BUFFER = 2048;
+// The widest part of Y that it has a whole number of: any in eights where they are rows of the box, else what a row may hold.
+constexpr int chunk() {
+  int most = 64;
+  while (Y % most) most -= SWAP ? 8 : most / 2;
+  return most;
+}
+constexpr int CHUNK = chunk(), BOX = SWAP ? 16 : CHUNK, BUFFER = CHUNK * 32;
 constexpr int SWIZZLE = BOX * int(sizeof(OUT)) / 16 - 1 << 4;  // of 16-byte pieces, by bits three higher
-constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * 4 * 2 * BUFFER : 0);
+constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * 4 * BUFFERS * BUFFER : 0);
 
 struct Ring {
   int stage = 0;
   unsigned parity = 0;
   __device__ __forceinline__ void advance() {
     if (++stage == STAGES) stage = 0, parity ^= 1;
+  }
+  __device__ __forceinline__ void skip(int steps) {
+    const int to = stage + steps;
+    stage = to % STAGES, parity ^= to / STAGES & 1;
   }
 };
 
@@ -218,9 +240,14 @@ struct Grid {
   }
 };
 
-__device__ __forceinline__ void meet(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+// Warpgroups that have a tile each take turns at the tensor cores: one goes on when the one before it has begun its last k-step,
+// which is also when no barrier of the ring is more than a phase away from the one it will wait for.
+__device__ __forceinline__ void take_turn(int group) { asm volatile("bar.sync %0, 256;" ::"r"(group + 10) : "memory"); }
+__device__ __forceinline__ void pass_turn(int group) {
+  asm volatile("bar.arrive %0, 256;" ::"r"((group + 1) % CONSUMERS + 10) : "memory");
+}
 
-__device__ __forceinline__ void let_go() { asm volatile("bar.arrive 8, %0;" ::"n"(CONSUMERS * GROUP) : "memory"); }
+__device__ __forceinline__ void meet(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
 __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[4]) {
   if constexpr (SWAP)
@@ -241,14 +268,14 @@ __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[
 
 struct Consumer {
   float sums[HIGH][SUMS];
-  int M, N, group, warp, lane, buffer = 0;
+  int M, N, group, share, warp, lane;
   TYPE alpha;
   Epilogue epilogue;
   const TensorMap& map;
   unsigned buffers;  // of this warp
 
   // The first column or row of X of this thread's sums in `high`, of its pair i along Y; the second is eight on.
-  __device__ __forceinline__ int x_of(int high) const { return (group * HIGH + high) * 64 + warp * 16; }
+  __device__ __forceinline__ int x_of(int high) const { return (share * HIGH + high) * 64 + warp * 16; }
 
   // alpha times V neighbours of a row of C, and what follows.
   template <int V>
@@ -260,51 +287,76 @@ struct Consumer {
       if (r < M && c < N) epilogue.fetch(operands, ((size_t)at.z * M + r) * N + c, c);
     epilogue.combine(v, operands);
   }
-  // The sums of pair p (two along Y) in half h (eight lower along X), finished, as one register.
-  template <typename E>
+  // The sums of pair p (two along Y) in half h (eight lower along X), finished, as one register. PAIRS: what follows reads two
+  // neighbours of a row of C at once.
+  template <typename E, bool PAIRS>
   __device__ __forceinline__ unsigned packed(const Place& at, int high, int p, int h) const {
     float v[2] = {sums[high][p * 4 + 2 * h], sums[high][p * 4 + 2 * h + 1]};
     const int x = x_of(high) + lane / 4 + 8 * h, y = p * 8 + lane % 4 * 2;
-    if constexpr (SWAP) {
-      float a[1] = {v[0]}, b[1] = {v[1]};
-      finish(a, at, at.m + y, at.n + x), finish(b, at, at.m + y + 1, at.n + x);
-      v[0] = a[0], v[1] = b[0];
-    } else {
+    if constexpr (PAIRS && !SWAP) {
       finish(v, at, at.m + x, at.n + y);
+    } else {
+      float a[1] = {v[0]}, b[1] = {v[1]};
+      finish(a, at, at.m + (SWAP ? y : x), at.n + (SWAP ? x : y));
+      finish(b, at, at.m + (SWAP ? y + 1 : x), at.n + (SWAP ? x : y + 1));
+      v[0] = a[0], v[1] = b[0];
     }
     return pack(E(), v[0], v[1]);
   }
-  template <typename E>
+  // As many boxes at a time as there are buffers: what comes before the copy engine reads them is paid for once. Rows of C that
+  // it cannot take, not a multiple of 16 bytes, are copied element by element.
+  template <typename E, bool PAIRS>
   __device__ __forceinline__ void store_boxes(const Place& at) {
-    constexpr int P = CHUNK >= 16 ? 2 : 1;  // matrices along Y of a store
+    constexpr int ALL = HIGH * Y / CHUNK, AT_ONCE = least(BUFFERS, ALL);
+    const bool whole = N % 8 == 0;
+#pragma unroll
+    for (int first = 0; first < ALL; first += AT_ONCE) {
+      if (lane == 0) store_wait<0>();
+      __syncwarp();
+#pragma unroll
+      for (int i = first; i < least(first + AT_ONCE, ALL); ++i)
+        fill_box<E, PAIRS>(at, i / (Y / CHUNK), i % (Y / CHUNK) * CHUNK, buffers + (i - first) * BUFFER);
+      store_fence();
+      __syncwarp();
+#pragma unroll
+      for (int i = first; i < least(first + AT_ONCE, ALL); ++i) {
+        const int x = x_of(i / (Y / CHUNK)), y = i % (Y / CHUNK) * CHUNK;
+        const unsigned from = buffers + (i - first) * BUFFER;
+        const int r = at.m + (SWAP ? y : x), c = at.n + (SWAP ? x : y);
+        if (!whole)
+          copy_box<E>(from, at.z, r, c);
+        else if (lane == 0)
+          store_box(map, from, c, r, at.z);
+      }
+      if (lane == 0) store_commit();
+    }
+  }
+  template <typename E>
+  __device__ __forceinline__ void copy_box(unsigned from, int z, int row, int column) const {
+#pragma unroll 1
+    for (int i = lane; i < CHUNK * 16; i += LANES) {
+      const int r = i / BOX, c = i % BOX, offset = i * 2;
+      if (row + r >= M || column + c >= N) continue;
+      E value;
+      asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value.bits) : "r"(from + (offset ^ (offset >> 3 & SWIZZLE))));
+      epilogue.C[((size_t)z * M + row + r) * N + column + c] = value;
+    }
+  }
+  // The sums of CHUNK columns of Y, from y on, as they lie in a buffer.
+  template <typename E, bool PAIRS>
+  __device__ __forceinline__ void fill_box(const Place& at, int high, int y, unsigned to) const {
+    constexpr int P = CHUNK % 16 == 0 ? 2 : 1;  // matrices along Y of a store
     const int second = SWAP ? (lane / 8 & 1) : lane / 16, low = SWAP ? lane / 16 : (lane / 8 & 1);
 #pragma unroll
-    for (int high = 0; high < HIGH; ++high)
+    for (int p = 0; p < CHUNK / 8; p += P) {
+      unsigned r[2 * P];
 #pragma unroll
-      for (int y = 0; y < Y; y += CHUNK) {
-        const unsigned to = buffers + buffer * BUFFER;
-        if (lane == 0) store_wait<1>();
-        __syncwarp();
-#pragma unroll
-        for (int p = 0; p < CHUNK / 8; p += P) {
-          unsigned r[2 * P];
-#pragma unroll
-          for (int i = 0; i < 2 * P; ++i) r[i] = packed<E>(at, high, y / 8 + p + i / 2, i % 2);
-          // Of the matrix that this lane addresses: its row in the buffer, its 16 bytes in the row.
-          const int row = SWAP ? (p + low) * 8 + lane % 8 : low * 8 + lane % 8, piece = SWAP ? second : p + second;
-          const unsigned offset = row * BOX * 2 + piece * 16;
-          store_matrices(to + (offset ^ (offset >> 3 & SWIZZLE)), r);
-        }
-        store_fence();
-        __syncwarp();
-        if (lane == 0) {
-          if constexpr (SWAP)
-            store_box(map, to, at.n + x_of(high), at.m + y, at.z);
-          else
-            store_box(map, to, at.n + y, at.m + x_of(high), at.z);
-        }
-        buffer ^= 1;
-      }
+      for (int i = 0; i < 2 * P; ++i) r[i] = packed<E, PAIRS>(at, high, y / 8 + p + i / 2, i % 2);
+      // Of the matrix that this lane addresses: its row in the buffer, its 16 bytes in the row.
+      const int row = SWAP ? (p + low) * 8 + lane % 8 : low * 8 + lane % 8, piece = SWAP ? second : p + second;
+      const unsigned offset = row * BOX * 2 + piece * 16;
+      store_matrices(to + (offset ^ (offset >> 3 & SWIZZLE)), r);
+    }
   }
   __device__ __forceinline__ void store_each(const Place& at) const {
     const bool pairs = !SWAP && epilogue.aligned_to(2, N);
@@ -335,14 +387,12 @@ struct Consumer {
       }
   }
   __device__ __forceinline__ void store(const Place& at) {
-    if constexpr (BOXES) {
-      if (N % 8 == 0)
-        store_boxes<OUT>(at);
-      else
-        store_each(at);
-    } else {
+    if constexpr (!BOXES)
       store_each(at);
-    }
+    else if (!Epilogue::READS || SWAP || epilogue.aligned_to(2, N))
+      store_boxes<OUT, true>(at);
+    else
+      store_boxes<OUT, false>(at);
   }
 };
 
@@ -352,10 +402,10 @@ struct Parts {
   float* sums;
   int mine, thread;  // warpgroups of a cluster are numbered
 
-  __device__ __forceinline__ Parts(float* W, int slots, int rank, int group, int thread_)
-      : flags(reinterpret_cast<int*>(W)), sums(W + (slots * CLUSTER * CONSUMERS * 4 + 255) / 256 * 64),
-        mine(rank * CONSUMERS + group), thread(thread_) {}
-  __device__ __forceinline__ int place(int slot) const { return slot * (CLUSTER * CONSUMERS) + mine; }
+  __device__ __forceinline__ Parts(float* W, int slots, int rank, int share, int thread_)
+      : flags(reinterpret_cast<int*>(W)), sums(W + (slots * CLUSTER * SHARERS * 4 + 255) / 256 * 64),
+        mine(rank * SHARERS + share), thread(thread_) {}
+  __device__ __forceinline__ int place(int slot) const { return slot * (CLUSTER * SHARERS) + mine; }
   __device__ __forceinline__ float* at(int slot) const { return sums + (size_t)place(slot) * (HIGH * SUMS * GROUP) + thread * 4; }
 
   __device__ __forceinline__ void give(const Consumer& c, int slot) const {
@@ -415,26 +465,28 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
   for (int i = 0; i < CLUSTER_M; ++i) share_b |= 1 << i + cn * CLUSTER_M;
 
   if (threadIdx.x == 0) {
+    prefetch(SWAP ? map_b : map_a), prefetch(SWAP ? map_a : map_b);
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(full + 8 * s, 1);
-      barrier_init(empty + 8 * s, CONSUMERS * 4 * (CLUSTER_M + CLUSTER_N - 1));
+      barrier_init(empty + 8 * s, SHARERS * 4 * (CLUSTER_M + CLUSTER_N - 1));
     }
     barrier_init_fence();
-    prefetch(map_a), prefetch(map_b), prefetch(map_c);
   }
+  // The warp that loads need not wait for those that multiply, but for other blocks whose barriers it will touch.
   if constexpr (CLUSTER > 1)
     cluster_sync();
-  else
-    __syncthreads();
+  else if (group >= 0)
+    asm volatile("bar.sync 9, %0;" ::"n"(CONSUMERS * GROUP + LANES) : "memory");
+  else if (threadIdx.x < LANES)
+    asm volatile("bar.arrive 9, %0;" ::"n"(CONSUMERS * GROUP + LANES) : "memory");
 
-  const Grid grid(M, N, group_m, order);
-  Units units(tiles, whole, (K + BK - 1) / BK, slices);
-  Unit unit;
-  Ring ring;
-
-  if (group < 0) {
+  if (__builtin_expect(group < 0, true)) {  // its code first: what it loads is waited for by all
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
     if (threadIdx.x == 0) {
+      const Grid grid(M, N, group_m, order);
+      Units units(tiles, whole, (K + BK - 1) / BK, slices);
+      Unit unit;
+      Ring ring;
       while (units.next(unit)) {
         const Place at = grid.place(unit.tile, rank);
 #pragma unroll 1
@@ -451,20 +503,23 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
+    const Grid grid(M, N, group_m, order);
+    Units units(tiles, whole, (K + BK - 1) / BK, slices);
+    Ring ring;
     const int thread = threadIdx.x % GROUP, lane = threadIdx.x % LANES, warp = thread / LANES;
-    Consumer mine{{}, M, N, group, warp, lane, 0, alpha, {C, beta, scale, bias, residual}, map_c,
-                  smem + BUFFERS_AT + (group * 4 + warp) * 2 * BUFFER};
-    const Parts parts(W, units.slots(), rank, group, thread);
+    const int share = PINGPONG ? 0 : group;  // of the tile
+    Consumer mine{{}, M, N, group, share, warp, lane, alpha, {C, beta, scale, bias, residual}, map_c,
+                  smem + BUFFERS_AT + (group * 4 + warp) * BUFFERS * BUFFER};
+    const Parts parts(W, units.slots(), rank, share, thread);
     const unsigned released = share_a | share_b;
-    const unsigned long long x = TileX::DESCRIPTOR + wgmma_address(smem + TileX::slice(0, group * HIGH * 64));
+    const unsigned long long x = TileX::DESCRIPTOR + wgmma_address(smem + TileX::slice(0, share * HIGH * 64));
     const unsigned long long y = TileY::DESCRIPTOR + wgmma_address(smem + TileX::BYTES);
 
-    [[maybe_unused]] int issued = 0;
-    if constexpr (LEAD > 0)
-      if (group > 0) asm volatile("bar.sync 8, %0;" ::"n"(CONSUMERS * GROUP) : "memory");
     auto multiply = [&](int add) {
-      barrier_wait(full + 8 * ring.stage, ring.parity);
-      const unsigned stage = ring.stage * (STAGE_BYTES >> 4);
+      // Skipped steps hide from the compiler that the stage is the same in all lanes.
+      const int now = PINGPONG ? __shfl_sync(~0u, ring.stage, 0) : ring.stage;
+      barrier_wait(full + 8 * now, ring.parity);
+      const unsigned stage = now * (STAGE_BYTES >> 4);
       wgmma_fence();
 #pragma unroll
       for (int j = 0; j < SLICES; ++j)
@@ -472,8 +527,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
         for (int h = 0; h < HIGH; ++h)
           wgmma(mine.sums[h], x + stage + (TileX::slice(j, h * 64) >> 4), y + stage + (TileY::slice(j, 0) >> 4), j ? 1 : add);
       wgmma_commit();
-      if constexpr (LEAD > 0)
-        if (group == 0 && ++issued == LEAD) let_go();
     };
     auto release = [&](int stage) {
       if constexpr (CLUSTER > 1) {
@@ -483,8 +536,27 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
       }
     };
 
-    while (units.next(unit)) {
+    // The next unit of this warpgroup, behind so many of the others, whose k-steps are passed over.
+    Unit next;
+    int passed;
+    bool any, more;
+    auto look_ahead = [&](int others) {
+      passed = 0, any = false;
+#pragma unroll 1
+      for (int i = 0; i < others; ++i)
+        if (units.next(next)) any = true, passed += next.k1 - next.k0;
+      more = units.next(next);
+    };
+    look_ahead(PINGPONG ? group : 0);
+    for (bool first = group == 0; more; first = false) {
+      const Unit unit = next;
+      if constexpr (PINGPONG) {
+        ring.skip(passed);
+        if (!first) take_turn(group);
+      }
       multiply(0);
+      const Place at = grid.place(unit.tile, rank);
+      look_ahead(PINGPONG ? CONSUMERS - 1 : 0);
       int last = ring.stage;
       ring.advance();
 #pragma unroll 1
@@ -495,17 +567,17 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
         last = ring.stage;
         ring.advance();
       }
+      if constexpr (PINGPONG)
+        if (any) pass_turn(group);
       wgmma_wait<0>();
       release(last);
       if (unit.contributes()) {
         parts.give(mine, unit.slot);
       } else {
         units.each_peer(unit, [&](int slot) { parts.take(mine, slot); });
-        mine.store(grid.place(unit.tile, rank));
+        mine.store(at);
       }
     }
-    if constexpr (LEAD > 0)
-      if (group == 0 && issued < LEAD) let_go();
     if (lane == 0) store_wait<0>();
   }
   if constexpr (CLUSTER > 1) {

@@ -29,13 +29,14 @@ __device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, int 
 
 // A box from `from`, in the background. What threads wrote there must have passed `store_fence` in each of them, and a barrier.
 __device__ __forceinline__ void store_box(const TensorMap& map, unsigned from, int x, int y, int z) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];\ncp.async.bulk.commit_group;" ::"l"(
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
                    &map),
                "r"(from), "r"(x), "r"(y), "r"(z)
                : "memory");
 }
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void store_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Waits until all stores of this thread but the last PENDING have read what they store.
+// Waits until all stores of this thread but the last PENDING groups have read what they store.
 template <int PENDING>
 __device__ __forceinline__ void store_wait() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
