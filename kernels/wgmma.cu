@@ -112,8 +112,8 @@ using TileX = Tile<WGMMA_ALONG_X, X, SHARE_X>;
 using TileY = Tile<WGMMA_ALONG_Y, Y, SHARE_Y>;
 constexpr int STAGE_BYTES = (TileX::BYTES + TileY::BYTES + 1023) / 1024 * 1024;
 
-// C leaves through shared memory if it is 16 bits wide: a warp's 16 rows of X by CHUNK columns of Y at a time, in rows of C of
-// BOX elements, BUFFERS a warp.
+// C leaves through shared memory if it is 16 bits wide: a warpgroup's 64 rows of X by CHUNK columns of Y at a time, in rows of C of
+// BOX elements, BUFFERS a warpgroup.
 constexpr bool BOXES = sizeof(OUT) == 2;
 // The widest part of Y that it has a whole number of: any in eights where they are rows of the box, else what a row may hold.
 constexpr int chunk() {
@@ -121,9 +121,10 @@ constexpr int chunk() {
   while (Y % most) most -= SWAP ? 8 : most / 2;
   return most;
 }
-constexpr int CHUNK = chunk(), BOX = SWAP ? 16 : CHUNK, BUFFER = CHUNK * 32;
+constexpr int CHUNK = chunk(), BOX = SWAP ? 64 : CHUNK, BUFFER = CHUNK * 64 * int(sizeof(OUT));
 constexpr int SWIZZLE = BOX * int(sizeof(OUT)) / 16 - 1 << 4;  // of 16-byte pieces, by bits three higher
-constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * 4 * BUFFERS * BUFFER : 0);
+constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * BUFFERS * BUFFER : 0);
+static_assert(BUFFERS <= 4, "a warp of a warpgroup stores from each buffer");
 
 struct Ring {
   int stage = 0;
@@ -272,10 +273,10 @@ struct Consumer {
   TYPE alpha;
   Epilogue epilogue;
   const TensorMap& map;
-  unsigned buffers;  // of this warp
+  unsigned buffers;  // of the warpgroup
 
-  // The first column or row of X of this thread's sums in `high`, of its pair i along Y; the second is eight on.
-  __device__ __forceinline__ int x_of(int high) const { return (share * HIGH + high) * 64 + warp * 16; }
+  // The first column or row of X of the warpgroup's sums in `high`.
+  __device__ __forceinline__ int x_of(int high) const { return (share * HIGH + high) * 64; }
 
   // alpha times V neighbours of a row of C, and what follows.
   template <int V>
@@ -292,7 +293,7 @@ struct Consumer {
   template <typename E, bool PAIRS>
   __device__ __forceinline__ unsigned packed(const Place& at, int high, int p, int h) const {
     float v[2] = {sums[high][p * 4 + 2 * h], sums[high][p * 4 + 2 * h + 1]};
-    const int x = x_of(high) + lane / 4 + 8 * h, y = p * 8 + lane % 4 * 2;
+    const int x = x_of(high) + warp * 16 + lane / 4 + 8 * h, y = p * 8 + lane % 4 * 2;
     if constexpr (PAIRS && !SWAP) {
       finish(v, at, at.m + x, at.n + y);
     } else {
@@ -303,38 +304,40 @@ struct Consumer {
     }
     return pack(E(), v[0], v[1]);
   }
-  // As many boxes at a time as there are buffers: what comes before the copy engine reads them is paid for once. Rows of C that
-  // it cannot take, not a multiple of 16 bytes, are copied element by element.
+  // As many boxes at a time as there are buffers, each sent off by a warp of its own. Rows of C that the copy engine cannot take,
+  // not a multiple of 16 bytes, are copied element by element.
   template <typename E, bool PAIRS>
-  __device__ __forceinline__ void store_boxes(const Place& at) {
+  __device__ __forceinline__ void store_boxes(const Place& at) const {
     constexpr int ALL = HIGH * Y / CHUNK, AT_ONCE = least(BUFFERS, ALL);
     const bool whole = N % 8 == 0;
 #pragma unroll
     for (int first = 0; first < ALL; first += AT_ONCE) {
       if (lane == 0) store_wait<0>();
-      __syncwarp();
+      meet(group);
 #pragma unroll
       for (int i = first; i < least(first + AT_ONCE, ALL); ++i)
         fill_box<E, PAIRS>(at, i / (Y / CHUNK), i % (Y / CHUNK) * CHUNK, buffers + (i - first) * BUFFER);
       store_fence();
-      __syncwarp();
-#pragma unroll
-      for (int i = first; i < least(first + AT_ONCE, ALL); ++i) {
-        const int x = x_of(i / (Y / CHUNK)), y = i % (Y / CHUNK) * CHUNK;
-        const unsigned from = buffers + (i - first) * BUFFER;
-        const int r = at.m + (SWAP ? y : x), c = at.n + (SWAP ? x : y);
-        if (!whole)
-          copy_box<E>(from, at.z, r, c);
-        else if (lane == 0)
-          store_box(map, from, c, r, at.z);
+      meet(group);
+      if (whole) {
+        const int i = first + warp, x = x_of(i / (Y / CHUNK)), y = i % (Y / CHUNK) * CHUNK;
+        if (lane == 0 && warp < AT_ONCE && i < ALL) {
+          store_box(map, buffers + warp * BUFFER, at.n + (SWAP ? x : y), at.m + (SWAP ? y : x), at.z);
+          store_commit();
+        }
+      } else {
+#pragma unroll 1
+        for (int i = first; i < least(first + AT_ONCE, ALL); ++i) {
+          const int x = x_of(i / (Y / CHUNK)), y = i % (Y / CHUNK) * CHUNK;
+          copy_box<E>(buffers + (i - first) * BUFFER, at.z, at.m + (SWAP ? y : x), at.n + (SWAP ? x : y));
+        }
       }
-      if (lane == 0) store_commit();
     }
   }
   template <typename E>
   __device__ __forceinline__ void copy_box(unsigned from, int z, int row, int column) const {
 #pragma unroll 1
-    for (int i = lane; i < CHUNK * 16; i += LANES) {
+    for (int i = warp * LANES + lane; i < CHUNK * 64; i += GROUP) {
       const int r = i / BOX, c = i % BOX, offset = i * 2;
       if (row + r >= M || column + c >= N) continue;
       E value;
@@ -346,14 +349,15 @@ struct Consumer {
   template <typename E, bool PAIRS>
   __device__ __forceinline__ void fill_box(const Place& at, int high, int y, unsigned to) const {
     constexpr int P = CHUNK % 16 == 0 ? 2 : 1;  // matrices along Y of a store
-    const int second = SWAP ? (lane / 8 & 1) : lane / 16, low = SWAP ? lane / 16 : (lane / 8 & 1);
+    // Of the matrix that this lane addresses: along X and along Y, in eights.
+    const int along_x = lane / 8 & 1, along_y = lane / 16;
 #pragma unroll
     for (int p = 0; p < CHUNK / 8; p += P) {
       unsigned r[2 * P];
 #pragma unroll
       for (int i = 0; i < 2 * P; ++i) r[i] = packed<E, PAIRS>(at, high, y / 8 + p + i / 2, i % 2);
-      // Of the matrix that this lane addresses: its row in the buffer, its 16 bytes in the row.
-      const int row = SWAP ? (p + low) * 8 + lane % 8 : low * 8 + lane % 8, piece = SWAP ? second : p + second;
+      const int row = (SWAP ? (p + along_y) * 8 : warp * 16 + along_x * 8) + lane % 8;
+      const int piece = SWAP ? warp * 2 + along_x : p + along_y;
       const unsigned offset = row * BOX * 2 + piece * 16;
       store_matrices(to + (offset ^ (offset >> 3 & SWIZZLE)), r);
     }
@@ -364,7 +368,7 @@ struct Consumer {
     for (int high = 0; high < HIGH; ++high)
 #pragma unroll
       for (int i = 0; i < SUMS; i += 2) {
-        const int x = x_of(high) + lane / 4 + i % 4 * 4, y = i / 4 * 8 + lane % 4 * 2;
+        const int x = x_of(high) + warp * 16 + lane / 4 + i % 4 * 4, y = i / 4 * 8 + lane % 4 * 2;
         const int r = at.m + (SWAP ? y : x), c = at.n + (SWAP ? x : y);
         if (pairs) {
           float v[2] = {sums[high][i], sums[high][i + 1]};
@@ -386,7 +390,7 @@ struct Consumer {
         }
       }
   }
-  __device__ __forceinline__ void store(const Place& at) {
+  __device__ __forceinline__ void store(const Place& at) const {
     if constexpr (!BOXES)
       store_each(at);
     else if (!Epilogue::READS || SWAP || epilogue.aligned_to(2, N))
@@ -509,7 +513,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
     const int thread = threadIdx.x % GROUP, lane = threadIdx.x % LANES, warp = thread / LANES;
     const int share = PINGPONG ? 0 : group;  // of the tile
     Consumer mine{{}, M, N, group, share, warp, lane, alpha, {C, beta, scale, bias, residual}, map_c,
-                  smem + BUFFERS_AT + (group * 4 + warp) * BUFFERS * BUFFER};
+                  smem + BUFFERS_AT + group * BUFFERS * BUFFER};
     const Parts parts(W, units.slots(), rank, share, thread);
     const unsigned released = share_a | share_b;
     const unsigned long long x = TileX::DESCRIPTOR + wgmma_address(smem + TileX::slice(0, share * HIGH * 64));
