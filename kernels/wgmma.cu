@@ -1,6 +1,5 @@
 // wgmma
 #include "common/epilogue.cuh"
-#include "common/raster.cuh"
 #include "common/tma.cuh"
 
 #ifndef CONSUMERS
@@ -126,6 +125,18 @@ constexpr int SWIZZLE = BOX * int(sizeof(OUT)) / 16 - 1 << 4;  // of 16-byte pie
 constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * BUFFERS * BUFFER : 0);
 static_assert(BUFFERS <= 4, "a warp of a warpgroup stores from each buffer");
 
+// Division of 0 <= a < 2^31 by a number that the host knows (Granlund and Montgomery 1994): ceil(2^(31 + l) / d) and l - 1, where l
+// is the least power of two from d on; 0 and 0 of d = 1.
+struct Divisor {
+  unsigned magic;
+  int shift;
+  __device__ __forceinline__ int of(int a) const { return magic ? int(__umulhi(a, magic) >> shift) : a; }
+};
+// Of tiles in a problem, tiles in a group of rows (along a curve: in a row), rows in a group and in the last one, slices of a tile.
+struct Divisors {
+  Divisor problem, group, height, last, slices;
+};
+
 struct Ring {
   int stage = 0;
   unsigned parity = 0;
@@ -151,7 +162,7 @@ struct Units {
   int tiles, whole, depth, least, cluster, clusters, next_whole;
   long long at, end;
 
-  __device__ __forceinline__ Units(int tiles_, int whole_, int depth_, int least_)
+  __device__ __forceinline__ Units(int tiles_, int whole_, int depth_, int least_, Divisor)
       : tiles(tiles_), whole(whole_), depth(depth_), least(least_), cluster(blockIdx.x / CLUSTER),
         clusters(gridDim.x / CLUSTER), next_whole(cluster), at(begin(cluster)), end(begin(cluster + 1)) {}
   // Where a cluster's share of the k-steps of the tiles from `whole` on begins, laid end to end.
@@ -189,21 +200,21 @@ struct Units {
 };
 #else
 struct Units {
-  int whole, depth, slices, clusters, count, now;
+  int tiles, whole, depth, slices, clusters, count, now;
+  Divisor by_slices;
 
-  __device__ __forceinline__ Units(int tiles, int whole_, int depth_, int slices_)
-      : whole(whole_), depth(depth_), slices(slices_), clusters(gridDim.x / CLUSTER), count(whole_ + (tiles - whole_) * slices_),
-        now(blockIdx.x / CLUSTER) {}
-  __device__ __forceinline__ int slots() const { return (count - whole) / slices * (slices - 1); }
+  __device__ __forceinline__ Units(int tiles_, int whole_, int depth_, int slices_, Divisor by_slices_)
+      : tiles(tiles_), whole(whole_), depth(depth_), slices(slices_), clusters(gridDim.x / CLUSTER),
+        count(whole_ + (tiles_ - whole_) * slices_), now(blockIdx.x / CLUSTER), by_slices(by_slices_) {}
+  __device__ __forceinline__ int slots() const { return (tiles - whole) * (slices - 1); }
   __device__ __forceinline__ bool next(Unit& u) {
     if (now >= count) return false;
     if (now < whole) {
       u = {now, 0, depth, -1, -1};
     } else {
-      const int tile = (now - whole) / slices, s = now - whole - tile * slices, first = tile * (slices - 1);
+      const int tile = by_slices.of(now - whole), s = now - whole - tile * slices, first = tile * (slices - 1);
       const bool last = s == slices - 1;
-      u = {whole + tile, int((long long)depth * s / slices), int((long long)depth * (s + 1) / slices), last ? -1 : first + s,
-           last && s ? first : -1};
+      u = {whole + tile, by_slices.of(depth * s), by_slices.of(depth * (s + 1)), last ? -1 : first + s, last && s ? first : -1};
     }
     now += clusters;
     return true;
@@ -224,18 +235,23 @@ struct Place {
 struct Grid {
   int rows, columns, group_m;
   const int* order;
+  Divisors by;
 
-  __device__ __forceinline__ Grid(int M, int N, int group_m_, const int* order_)
+  __device__ __forceinline__ Grid(int M, int N, int group_m_, const int* order_, const Divisors& by_)
       : rows((M + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((N + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)),
-        group_m(group_m_), order(order_) {}
+        group_m(group_m_), order(order_), by(by_) {}
+  // The same order as `raster` in common/raster.cuh, without its divisions.
   __device__ __forceinline__ Place place(int tile, int rank) const {
-    const int z = tile / (rows * columns);
-    int within = tile - z * rows * columns, row, column;
+    const int z = by.problem.of(tile), within = tile - z * rows * columns;
+    int row, column;
     if constexpr (HILBERT) {
-      within = order[within];
-      row = within / columns, column = within - row * columns;
+      const int at = order[within];
+      row = by.group.of(at), column = at - row * columns;
     } else {
-      raster(within, rows, columns, group_m, row, column);
+      const int group = by.group.of(within), first = group * group_m, rest = within - first * columns;
+      const bool last = rows - first < group_m;
+      column = last ? by.last.of(rest) : by.height.of(rest);
+      row = first + rest - column * (last ? rows - first : group_m);
     }
     return {(row * CLUSTER_M + rank % CLUSTER_M) * BM, (column * CLUSTER_N + rank / CLUSTER_M) * BN, z};
   }
@@ -451,7 +467,7 @@ struct Parts {
 
 extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch_bounds__(128 * (CONSUMERS + 1), BLOCKS)
     gemm(int M, int N, int K, const IN*, const IN*, OUT* C, TYPE alpha, TYPE beta, TYPE scale, const OUT* bias,
-         const OUT* residual, int tiles, int whole, int slices, int group_m, float* W,
+         const OUT* residual, int tiles, int whole, int slices, int group_m, Divisors by, float* W,
          ORDER_ARGUMENT const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
          const __grid_constant__ TensorMap map_c) {
 #if !HILBERT
@@ -487,28 +503,29 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
   if (__builtin_expect(group < 0, true)) {  // its code first: what it loads is waited for by all
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
     if (threadIdx.x == 0) {
-      const Grid grid(M, N, group_m, order);
-      Units units(tiles, whole, (K + BK - 1) / BK, slices);
+      const Grid grid(M, N, group_m, order, by);
+      Units units(tiles, whole, (K + BK - 1) / BK, slices, by.slices);
       Unit unit;
       Ring ring;
-      while (units.next(unit)) {
+      for (bool fresh = true; units.next(unit);) {
         const Place at = grid.place(unit.tile, rank);
 #pragma unroll 1
         for (int k = unit.k0; k < unit.k1; ++k) {
           const unsigned to = smem + ring.stage * STAGE_BYTES, arrived = full + 8 * ring.stage;
-          barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+          if (!fresh) barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
           barrier_expect(arrived, TileX::BYTES + TileY::BYTES);
           TileX::load(to, SWAP ? map_b : map_a, SWAP ? at.n : at.m, k * BK, at.z, arrived, SWAP ? cm : cn, SWAP ? share_b : share_a);
           TileY::load(to + TileX::BYTES, SWAP ? map_a : map_b, SWAP ? at.m : at.n, k * BK, at.z, arrived, SWAP ? cn : cm,
                       SWAP ? share_a : share_b);
           ring.advance();
+          if (ring.stage == 0) fresh = false;
         }
       }
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
-    const Grid grid(M, N, group_m, order);
-    Units units(tiles, whole, (K + BK - 1) / BK, slices);
+    const Grid grid(M, N, group_m, order, by);
+    Units units(tiles, whole, (K + BK - 1) / BK, slices, by.slices);
     Ring ring;
     const int thread = threadIdx.x % GROUP, lane = threadIdx.x % LANES, warp = thread / LANES;
     const int share = PINGPONG ? 0 : group;  // of the tile
