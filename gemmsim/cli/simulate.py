@@ -155,7 +155,7 @@ def _notes(p: Prediction, found: Simulated, how: How) -> Iterator[str]:
           f"on {p.gpu.name}, {p.gpu.sm_count} SMs, L2 {p.l2}"  # fmt: skip
     if s.simulated:
         blocks = f"{s.blocks} block{'s' * (s.blocks > 1)} on {p.gpu.sm_count * s.slots} places"
-        turns = f", which compute {len(s)} tiles and shares of tiles" if s.blocks < len(s) else ""
+        turns = f", {len(s)} tiles and parts of tiles in turn" if s.blocks < len(s) else ""
         waves = f"{s.waves} wave{'s' * (s.waves > 1)}, SMs idle {s.idle_share:.1%} of the time"
         yield f"{blocks}{turns}: {waves}, the last {human(s.tail_s, 's')} with some out of work"
     if found.traffic is not None:
