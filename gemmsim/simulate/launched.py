@@ -16,6 +16,8 @@ from gemmsim.simulate.raster import COLUMN, GROUPED, HILBERT, ROW
 
 #: tiles of C in a launch that is walked block by block; a larger one takes seconds
 MAX_TILES = 1 << 18
+#: blocks of such a launch, where slices are more than tiles
+MAX_BLOCKS = 1 << 21
 
 
 class TooLarge(GemmsimError):
@@ -137,6 +139,9 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
     elif whole < tiles:
         slices = round(min(_one(t.split_k), _one(steps)))
         whole = whole if slices > 1 else tiles
+    blocks = whole + (tiles - whole) * slices
+    if blocks > MAX_BLOCKS:
+        raise TooLarge(f"{blocks} blocks, more than the {MAX_BLOCKS} that are walked")
     share, catching_up = solver.contention(x, effects.fill(x))
     return Launched(
         m=int(q.m[0]),
