@@ -133,12 +133,12 @@ def test_traffic_lies_between_compulsory_and_textbook(x: Launched, way: int) -> 
 @settings(max_examples=25, deadline=None)
 @given(CASES, st.integers(0, 2))
 def test_a_larger_cache_is_never_more_traffic(x: Launched, way: int) -> None:
-    """Up to a thousandth: bins of time follow the capacity."""
+    """Up to 3 in a thousand: bins of time follow the capacity."""
     sides = [1e5, 1e6, 1e7, 3e7, 1e9]
     each = [traffic(replace(cut(x, way), side_bytes=side)) for side in sides]
     reads, writes = (np.asarray([getattr(t, f"dram_{kind}_bytes") for t in each]) for kind in ("read", "write"))
-    assert (np.diff(reads) <= 1e-3 * reads[0]).all()
-    assert (np.diff(writes) <= 2e-3 * max(writes[0], 1)).all()
+    assert (np.diff(reads) <= 3e-3 * reads[0]).all()
+    assert (np.diff(writes) <= 3e-3 * max(writes[0], 1)).all()
 
 
 def test_textbook_is_what_tiles_ask_for() -> None:
