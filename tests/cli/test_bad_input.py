@@ -78,6 +78,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("split", "64", "64", "64", *G, "--family", "cutlas"): ("--family", "'cutlas'", "triton"),
     ("split", "64", "64", "64", *G, "--dtype", "bf17"): ("--dtype", "'bf17'", "bf16"),
     ("split", "64", "64", "64", *G, "-p", "split=2"): ("-p", "'split'", "split_k"),
+    ("split", "64", "64", "64", *G, "-p", "split_k=2"): ("-p split_k=2", "compared"),
     ("split", "64", "64", "64", *G, "--tile", "512x512x64"): ("bm=512 bn=512 bk=64", "no configuration of simt"),
     ("split", "64", "64", "64", *G, "--without", "waves"): ("--without",),
     ("split", "64", "64", "64", *G, "--out", "no_folder/x.csv"): ("--out no_folder/x.csv", "'no_folder'"),
