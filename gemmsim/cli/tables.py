@@ -23,6 +23,7 @@ Row = Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: unit -> (below this, divide by, decimals, shown unit); the first line that fits is taken
 _SCALES: Mapping[str, tuple[tuple[float, float, int, str], ...]] = {
+    "FLOP": ((1e9, 1e6, 1, "MFLOP"), (1e12, 1e9, 2, "GFLOP"), (float("inf"), 1e12, 3, "TFLOP")),
     "FLOP/s": ((float("inf"), 1e12, 1, "TFLOP/s"),),
     "B/s": ((float("inf"), 1e9, 0, "GB/s"),),
     "Hz": ((float("inf"), 1e6, 0, "MHz"),),
