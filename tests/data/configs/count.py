@@ -1,4 +1,4 @@
-"""Parameters and FLOPs of a forward pass of each config beside this file, counted by transformers and PyTorch.
+"""Parameters and FLOPs of a forward pass of each config here and in studies/, counted by transformers and PyTorch.
 
 On the meta device: nothing is computed. `python count.py > counted.csv`, with transformers and torch installed;
 counted.csv is of transformers 5.24.0 and torch 2.14.1. FLOPs are PyTorch's 2 m n k of every product, all logits and
@@ -37,5 +37,6 @@ def counted(path: Path) -> str:
 
 if __name__ == "__main__":
     print("config,parameters,tokens,flops,attention_flops")
-    for found in sorted(Path(__file__).parent.glob("*.json")):
+    here = Path(__file__).parent
+    for found in sorted([*here.glob("*.json"), here.parents[2] / "studies" / "llama2_7b.json"], key=lambda p: p.stem):
         print(counted(found), flush=True)
