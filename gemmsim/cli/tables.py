@@ -64,6 +64,11 @@ def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | No
     return out
 
 
+def said_format(format: str | None, out: str | None) -> str:
+    """The format that was asked for, else the one that the name of `out` says, else table."""
+    return format or next((kind for kind in ("json", "csv") if str(out).endswith(f".{kind}")), "table")
+
+
 @contextlib.contextmanager
 def progress(length: int, label: str) -> Iterator[Callable[[int], object]]:
     """A bar on stderr where a person looks at it; gives the function that is told of each step done."""

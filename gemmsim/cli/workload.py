@@ -18,7 +18,7 @@ from gemmsim.cli.options import (
     said_dtype,
     whole_number,
 )
-from gemmsim.cli.tables import Column, emit, human, output_options, send
+from gemmsim.cli.tables import Column, emit, human, output_options, said_format, send
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import DTYPE_BYTES, MAX_DIMENSION
 
@@ -231,7 +231,7 @@ def _pair(option: str, text: str | None, low: int) -> tuple[int, int]:
 
 
 def _show(found: _Found, columns: Mapping[str, Any], format: str | None, out: str | None) -> None:
-    kind = format or next((k for k in ("json", "csv") if str(out).endswith(f".{k}")), "table")
+    kind = said_format(format, out)
     rows = [{**_row(product), **columns} for product in found.products]
     if kind == "json":
         import json
