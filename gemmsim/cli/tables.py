@@ -25,6 +25,7 @@ Row = Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: unit -> (below this, divide by, decimals, shown unit); the first line that fits is taken
 _SCALES: Mapping[str, tuple[tuple[float, float, int, str], ...]] = {
+    "FLOP": ((1e9, 1e6, 1, "MFLOP"), (1e12, 1e9, 2, "GFLOP"), (float("inf"), 1e12, 3, "TFLOP")),
     "FLOP/s": ((float("inf"), 1e12, 1, "TFLOP/s"),),
     "B/s": ((float("inf"), 1e9, 0, "GB/s"),),
     "Hz": ((float("inf"), 1e6, 0, "MHz"),),
@@ -63,6 +64,11 @@ def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | No
     if out is not None:
         check_out(out)
     return out
+
+
+def said_format(format: str | None, out: str | None) -> str:
+    """The format that was asked for, else the one that the name of `out` says, else table."""
+    return format or next((kind for kind in ("json", "csv") if str(out).endswith(f".{kind}")), "table")
 
 
 @contextlib.contextmanager
