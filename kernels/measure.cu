@@ -1,7 +1,8 @@
 // measure: what measuring a GEMM needs beside it: a delay, fresh inputs, a flush of the L2, a float64 reference and the
 // comparison with it. Compiled by NVRTC where it runs; no headers, so that NVRTC alone is enough.
 //
-// Element types are numbers: 0 fp32, 1 fp64, 2 fp16, 3 bf16, 4 tf32 (fp32 in memory, rounded to 10 bits of mantissa).
+// Element types are numbers: 0 fp32, 1 fp64, 2 fp16, 3 bf16, 4 tf32 (fp32 in memory, rounded to 10 bits of mantissa),
+// 5 fp8 (e4m3: 448 at most, no infinity), 6 int8. A batch's problems lie one behind the other.
 typedef unsigned long long u64;
 
 __device__ static float half_to_float(unsigned short h) {
@@ -16,10 +17,25 @@ __device__ static unsigned short float_to_half(float f) {
   return h;
 }
 
+// e4m3: the exponent's bias is 7 in place of 127, and below 2^-6 go steps of 2^-9
+__device__ static float fp8_to_float(unsigned char x) {
+  const unsigned size = x & 127u, sign = (x & 128u) << 24;
+  return __uint_as_float(sign | (size == 127u ? 0x7fffffffu : __float_as_uint(__uint_as_float(size << 20) * 0x1p120f)));
+}
+
+__device__ static unsigned char float_to_fp8(float f) {  // to nearest, ties to even; beyond 448, 448
+  const float size = fminf(fabsf(f), 448.0f);
+  const unsigned bits = __float_as_uint(size), whole = ((bits + 0x7ffffu + (bits >> 20 & 1u)) >> 20) - (120u << 3);
+  const unsigned code = f != f ? 127u : size < 0x1p-6f ? (unsigned)rintf(size * 0x1p9f) : whole;
+  return code | __float_as_uint(f) >> 31 << 7;
+}
+
 __device__ static double load(int type, const void* p, size_t i) {
   if (type == 1) return ((const double*)p)[i];
   if (type == 2) return half_to_float(((const unsigned short*)p)[i]);
   if (type == 3) return __uint_as_float((unsigned)((const unsigned short*)p)[i] << 16);
+  if (type == 5) return fp8_to_float(((const unsigned char*)p)[i]);
+  if (type == 6) return ((const signed char*)p)[i];
   return ((const float*)p)[i];
 }
 
@@ -30,6 +46,8 @@ __device__ static void store(int type, void* p, size_t i, double x) {
   if (type == 2) ((unsigned short*)p)[i] = float_to_half((float)x);
   if (type == 3) ((unsigned short*)p)[i] = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;  // to nearest, ties to even
   if (type == 4) ((float*)p)[i] = __uint_as_float((bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu);
+  if (type == 5) ((unsigned char*)p)[i] = float_to_fp8((float)x);
+  if (type == 6) ((signed char*)p)[i] = (signed char)fmin(fmax(rint(x), -127.0), 127.0);
 }
 
 // SplitMix64's output function (Steele, Lea, Flood 2014)
@@ -48,7 +66,7 @@ extern "C" __global__ void spin(u64 ns) {
   } while (now - begin < ns);
 }
 
-// Standard normal, by Box and Muller; any grid.
+// Standard normal, by Box and Muller; int8: 8 times that, of whose products fp16 holds sums of 16384. Any grid.
 extern "C" __global__ void normal(int type, void* out, size_t count, u64 seed) {
   const size_t step = (size_t)gridDim.x * blockDim.x;
   for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
@@ -58,7 +76,7 @@ extern "C" __global__ void normal(int type, void* out, size_t count, u64 seed) {
       store(type, out, i, sqrt(-2.0 * log(u)) * cospi(2.0 * v));
     } else {
       const float u = ((unsigned)(a >> 40) + 1) * 0x1p-24f, v = (unsigned)(b >> 40) * 0x1p-24f;
-      store(type, out, i, sqrtf(-2.0f * logf(u)) * cospif(2.0f * v));
+      store(type, out, i, (type == 6 ? 8.0f : 1.0f) * sqrtf(-2.0f * logf(u)) * cospif(2.0f * v));
     }
   }
 }
@@ -81,10 +99,11 @@ __device__ static double block_sum(double x, double* shared) {
   return sum;
 }
 
-// out[i] = Euclidean norm of the `length` numbers x[i*outer + j*inner]; a block of 256 threads each.
-extern "C" __global__ void norms(const double* x, size_t length, size_t outer, size_t inner, double* out) {
+// out[p*lines + i] = Euclidean norm of the `length` numbers from x[p*lines*length + i*outer] on, `inner` apart; a block of 256
+// threads each.
+extern "C" __global__ void norms(const double* x, size_t length, size_t outer, size_t inner, size_t lines, double* out) {
   __shared__ double shared[256];
-  const double* row = x + (size_t)blockIdx.x * outer;
+  const double* row = x + blockIdx.x / lines * lines * length + blockIdx.x % lines * outer;
   double sum = 0;
   for (size_t j = threadIdx.x; j < length; j += blockDim.x) sum += row[j * inner] * row[j * inner];
   sum = block_sum(sum, shared);
@@ -92,7 +111,8 @@ extern "C" __global__ void norms(const double* x, size_t length, size_t outer, s
 }
 
 // ref = steps(alpha ref + beta before), in place; steps: four bits each, first step lowest: 1 bias (a row of columns),
-// 2 relu, 3 gelu (tanh form), 4 silu, 5 residual, 6 scale. `type` is that of before, bias and residual; any grid.
+// 2 relu, 3 gelu (tanh form), 4 silu, 5 residual, 6 scale. `type` is that of C, before, bias and residual: fp8 ends at 448.
+// rows: of all problems; any grid.
 extern "C" __global__ void finish(double* ref, size_t rows, size_t columns, double alpha, double beta, double scale,
                                   int type, const void* before, const void* bias, const void* residual, u64 steps) {
   const size_t step = (size_t)gridDim.x * blockDim.x, count = rows * columns;
@@ -108,17 +128,17 @@ extern "C" __global__ void finish(double* ref, size_t rows, size_t columns, doub
       if (what == 5) x += load(type, residual, i);
       if (what == 6) x *= scale;
     }
-    ref[i] = x;
+    ref[i] = type == 5 ? fmin(fmax(x, -448.0), 448.0) : x;
   }
 }
 
-// Adds up over c, M x N, against ref: found[0] += (c - ref)^2, [1] += ref^2, [2] += not a finite number,
+// Adds up over c, `batch` times M x N, against ref: found[0] += (c - ref)^2, [1] += ref^2, [2] += not a finite number,
 // [3] = max of |c - ref| / bound, bound = product |row of A| |column of B| + fixed + relative |ref|. 256 threads, any grid.
-extern "C" __global__ void compare(int type, const void* c, const double* ref, size_t rows, size_t columns,
+extern "C" __global__ void compare(int type, const void* c, const double* ref, size_t rows, size_t columns, size_t batch,
                                    const double* norm_a, const double* norm_b, double product, double fixed,
                                    double relative, double* found) {
   __shared__ double shared[256];
-  const size_t step = (size_t)gridDim.x * blockDim.x, count = rows * columns;
+  const size_t step = (size_t)gridDim.x * blockDim.x, each = rows * columns, count = batch * each;
   double error = 0, size = 0, broken = 0, worst = 0;
   for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
     const double got = load(type, c, i), want = ref[i], off = fabs(got - want);
@@ -128,7 +148,7 @@ extern "C" __global__ void compare(int type, const void* c, const double* ref, s
       continue;
     }
     error += off * off;
-    const double bound = product * norm_a[i / columns] * norm_b[i % columns] + fixed + relative * fabs(want);
+    const double bound = product * norm_a[i / columns] * norm_b[i / each * columns + i % columns] + fixed + relative * fabs(want);
     worst = fmax(worst, off / bound);
   }
   error = block_sum(error, shared);

@@ -184,6 +184,9 @@ def _compiled(key: str, source: Source, found: Entry | Died) -> Compiled:
         return Compiled(None, "compile", None, key, compiler, reason=f"the compiler gave nothing: {found}")
     if found.cubin is None:
         return Compiled(None, "compile", None, key, compiler, log=found.log, reason=ptxas.first_error(found.log))
+    lost = ptxas.lost(found.log)
+    if lost:
+        return Compiled(None, "compile", None, key, compiler, log=found.log, reason=f"ptxas: {lost}")
     kernels = resources(found.cubin.read_bytes(), str(found.cubin))
     if source.kernel not in kernels:
         reason = f"{source.path.name} has no kernel {source.kernel}: it has {', '.join(kernels) or 'none'}"

@@ -44,8 +44,9 @@ def scalars(form: Form) -> Scalars:
 class Data:
     """Arrays on the device for one problem: A, B, C as the layout stores them, what an epilogue reads, the reference.
 
-    before: C's content where beta reads it. reference: float64, M x N. norm_a, norm_b: Euclidean norms of A's rows and
-    B's columns. other_c: a C for a kernel that is timed in turn with the one that is measured.
+    Problems of a batch lie one behind the other in all of them but bias. before: C's content where beta reads it.
+    reference: float64, M x N. norm_a, norm_b: Euclidean norms of A's rows and B's columns. other_c: a C for a kernel
+    that is timed in turn with the one that is measured.
     """
 
     key: tuple[int, int, int, Form]
@@ -76,12 +77,9 @@ class Data:
 
 def supported(form: Form) -> str:
     """Why there are no inputs of this Form; empty if there are."""
-    for dtype in (form.dtype, str(form.dtype_b), str(form.dtype_c)):
-        if dtype not in TYPE_NUMBERS:
-            return f"no inputs in {dtype}: measure makes {', '.join(TYPE_NUMBERS)}"
     if form.dtype_b != form.dtype:
         return f"B in {form.dtype_b} beside A in {form.dtype} is not measured: expected one type"
-    return "a batch of problems is not measured: expected batch 1" if form.batch != 1 else ""
+    return "C in int8 is not measured: expected a type with a NaN" if form.dtype_c == "int8" else ""
 
 
 def make(device: Device, ask: Ask, seed: int, *, reference: bool = True) -> Data:
@@ -93,12 +91,12 @@ def make(device: Device, ask: Ask, seed: int, *, reference: bool = True) -> Data
     if reason:
         raise GemmsimError(reason)
     m, n, k, form = ask.m, ask.n, ask.k, ask.form
-    out, steps = str(form.dtype_c), form.epilogue
+    out, steps, results = str(form.dtype_c), form.epilogue, form.batch * m * n
     draw = _Drawer(device, seed)
-    a, b = draw(form.dtype, m * k), draw(form.dtype, k * n)
+    a, b = draw(form.dtype, form.batch * m * k), draw(form.dtype, form.batch * k * n)
     data = Data(
-        key=(m, n, k, form), a=a, b=b, c=_empty(device, out, m * n), before=draw(out, m * n) if form.beta else None,
-        bias=draw(out, n) if "bias" in steps else None, residual=draw(out, m * n) if "residual" in steps else None,
+        key=(m, n, k, form), a=a, b=b, c=_empty(device, out, results), before=draw(out, results) if form.beta else None,
+        bias=draw(out, n) if "bias" in steps else None, residual=draw(out, results) if "residual" in steps else None,
         reference=None, norm_a=None, norm_b=None,
     )  # fmt: skip
     if reference:
@@ -134,18 +132,25 @@ def _refer(device: Device, ask: Ask, data: Data) -> None:
     a, b = (device.cupy.empty(x.size, "float64") for x in (data.a, data.b))
     for narrow, wide in ((data.a, a), (data.b, b)):
         device.own("widen", (number, narrow, wide, np.uint64(wide.size)))()
-    data.reference = device.cupy.empty(m * n, "float64")
-    gemm(device, (m, n, k), form.layout, "fp64", "fp64", a, b, data.reference, 1.0, 0.0)()
-    data.norm_a, data.norm_b = (device.cupy.empty(count, "float64") for count in (m, n))
+    data.reference = device.cupy.empty(data.c.size, "float64")
+    wide_form = Form("fp64", "fp64", "fp64", form.layout, batch=form.batch)
+    gemm(device, (m, n, k), wide_form, a, b, data.reference, 1.0, 0.0)()
     a_steps, b_steps = (1, m) if form.layout[0] == "T" else (k, 1), (k, 1) if form.layout[1] == "T" else (1, n)
-    for wide, (outer, inner), out in ((a, a_steps, data.norm_a), (b, b_steps, data.norm_b)):
-        given = (wide, np.uint64(k), np.uint64(outer), np.uint64(inner), out)
-        device.own("norms", given, blocks=out.size)()
+    data.norm_a, data.norm_b = _norms(device, a, m, k, a_steps), _norms(device, b, n, k, b_steps)
     s = scalars(form)
     device.own(
         "finish",
-        (data.reference, np.uint64(m), np.uint64(n), np.float64(s.alpha), np.float64(s.beta), np.float64(s.scale),
+        (data.reference, np.uint64(form.batch * m), np.uint64(n),
+         *(np.float64(x) for x in (s.alpha, s.beta, s.scale)),
          np.int32(TYPE_NUMBERS[str(form.dtype_c)]), data.before, data.bias, data.residual,
          np.uint64(step_code(form.epilogue))),
     )()  # fmt: skip
     device.synchronize()
+
+
+def _norms(device: Device, wide: Any, lines: int, k: int, steps: tuple[int, int]) -> Any:
+    """Norms of so many lines of each problem, whose numbers lie `steps` apart, from line to line and along it."""
+    out = device.cupy.empty(wide.size // k, "float64")
+    given = (wide, *(np.uint64(x) for x in (k, *steps, lines)), out)
+    device.own("norms", given, blocks=out.size)()
+    return out

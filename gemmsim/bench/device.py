@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemmsim.bench.task import Place
+from gemmsim.bench.tensor_map import by_value
 from gemmsim.errors import GemmsimError
 from gemmsim.paths import data_folder
 
@@ -23,8 +24,11 @@ MODULES = 4096
 #: shared memory a block gets without asking for more
 PLAIN_SMEM_BYTES = 48 * 1024
 #: number of an element type in kernels/measure.cu, and CuPy's type that holds it
-TYPE_NUMBERS = {"fp32": 0, "fp64": 1, "fp16": 2, "bf16": 3, "tf32": 4}
-HELD_AS = {"fp32": "float32", "fp64": "float64", "fp16": "float16", "bf16": "uint16", "tf32": "float32"}
+TYPE_NUMBERS = {"fp32": 0, "fp64": 1, "fp16": 2, "bf16": 3, "tf32": 4, "fp8": 5, "int8": 6}
+HELD_AS = {
+    "fp32": "float32", "fp64": "float64", "fp16": "float16", "bf16": "uint16", "tf32": "float32", "fp8": "uint8",
+    "int8": "int8",
+}  # fmt: skip
 
 
 def import_cupy() -> Any:
@@ -153,6 +157,22 @@ class Device:
         ask = self._driver.occupancyMaxActiveBlocksPerMultiprocessor
         return int(ask(function.handle, threads, dynamic_bytes))
 
+    def clusters(self, function: Function, grid: tuple[int, int, int], threads: int, dynamic_bytes: int) -> int:
+        """Clusters of a kernel that is compiled for them which the GPU holds at once, by the driver.
+
+        Raises RuntimeError for a grid that is no multiple of the cluster.
+        """
+        from cuda.bindings import driver
+
+        config = driver.CUlaunchConfig()  # without the cluster's size, which is the kernel's own
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+        config.sharedMemBytes = dynamic_bytes
+        error, count = driver.cuOccupancyMaxActiveClusters(function.handle, config)
+        if int(error):
+            raise RuntimeError(f"cuOccupancyMaxActiveClusters says {error.name} to a grid of {grid}")
+        return int(count)
+
     def own(self, name: str, arguments: Sequence[Any], *, blocks: int | None = None, threads: int = 256) -> Launch:
         """A launch of a kernel of kernels/measure.cu; arguments as in Launch."""
         if name not in self._helpers:
@@ -219,9 +239,11 @@ _C_TYPES: Mapping[str, Any] = {
 
 
 def _packed(value: Any) -> Any:
-    """A kernel's argument in memory: a numpy scalar by value, None as a null pointer, an array as its address."""
+    """A kernel's argument in memory: numpy scalar and tensor map by value, None as null, an array as its address."""
     if value is None:
         return ctypes.c_void_p(0)
+    if isinstance(value, bytes):
+        return by_value(value)
     if isinstance(value, np.generic):
         return _C_TYPES[value.dtype.name](value.item())
     return ctypes.c_void_p(value.data.ptr)

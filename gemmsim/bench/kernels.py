@@ -9,16 +9,13 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from gemmsim.bench import cublas
+from gemmsim.bench import cublas, cublaslt
 from gemmsim.bench.data import Data, Scalars, scalars, step_code
-from gemmsim.bench.device import TYPE_NUMBERS, Device, Launch
-from gemmsim.bench.task import CUBLAS, Ask, Kernel, Task
+from gemmsim.bench.device import TYPE_NUMBERS, Device, Function, Launch
+from gemmsim.bench.task import CUBLAS, Ask, Kernel, Refused, Task
+from gemmsim.bench.tensor_map import encoded
 from gemmsim.families.cuda import Plan
 from gemmsim.problem import Form
-
-
-class Refused(Exception):
-    """The configuration cannot launch on this GPU; the message is the reason."""
 
 
 class _Planner(Protocol):
@@ -62,16 +59,14 @@ def prepare(device: Device, task: Task, data: Data) -> Prepared:
 def library(device: Device, ask: Ask, data: Data, c: Any) -> Prepared:
     """cuBLAS with the result in c, the epilogue's steps as a kernel of their own. Raises Refused."""
     form, s = ask.form, scalars(ask.form)
-    if form.dtype not in cublas.DTYPES:
-        raise Refused(f"cublas: {form.dtype} is not timed, {', '.join(cublas.DTYPES)} are")
-    size = (ask.m, ask.n, ask.k)
-    product = cublas.gemm(device, size, form.layout, form.dtype, str(form.dtype_c), data.a, data.b, c, s.alpha, s.beta)
+    gemm = cublaslt.gemm if form.dtype == cublaslt.DTYPE else cublas.gemm
+    product = gemm(device, (ask.m, ask.n, ask.k), form, data.a, data.b, c, s.alpha, s.beta)
     if not form.epilogue:
         return Prepared(product, _nothing)
     number = np.int32(TYPE_NUMBERS[str(form.dtype_c)])
     steps = device.own(
         "epilogue",
-        (number, c, np.uint64(ask.m), np.uint64(ask.n), np.float64(s.scale), data.bias, data.residual,
+        (number, c, np.uint64(ask.m * form.batch), np.uint64(ask.n), np.float64(s.scale), data.bias, data.residual,
          np.uint64(step_code(form.epilogue))),
     )  # fmt: skip
     return Prepared(_in_turn(product, steps), _nothing, unfused=True)
@@ -103,13 +98,22 @@ def _cuda(device: Device, task: Task, data: Data) -> Prepared:
     blocks = device.blocks_per_sm(function, first.threads, first.dynamic_smem_bytes)
     if blocks < 1:
         raise Refused(f"blocks_per_sm: no block of {first.threads} threads and {smem} B of shared memory fits an SM")
-    plan = family.plan(*given, device.sm_count * blocks)
+    slots = device.sm_count * blocks if first.cluster == 1 else _in_clusters(device, function, first)
+    plan = family.plan(*given, slots)
     return replace(_planned(device, task.kernel, ask, data, plan), smem_bytes=smem, blocks_per_sm=blocks)
+
+
+def _in_clusters(device: Device, function: Function, plan: Plan) -> int:
+    """Blocks that reside on the GPU at once, in whole clusters."""
+    count = device.clusters(function, plan.grid, plan.threads, plan.dynamic_smem_bytes)
+    if count < 1:
+        raise Refused(f"cluster: no cluster of {plan.cluster} blocks of {plan.threads} threads fits the GPU")
+    return count * plan.cluster
 
 
 def _planned(device: Device, kernel: Kernel, ask: Ask, data: Data, plan: Plan) -> Prepared:
     work = device.cupy.empty(plan.workspace_bytes, "uint8") if plan.workspace_bytes else None
-    ends = _Ends(ask, data, scalars(ask.form), work)
+    ends = _Ends(ask, data, scalars(ask.form), work, _order(device, plan))
     launch: Callable[[], None] = _launch(device, kernel, plan, ends.first(plan))
     if plan.second is not None:
         device.allow_smem(device.function(kernel.path, plan.second.name), plan.second.dynamic_smem_bytes)
@@ -122,6 +126,11 @@ def _planned(device: Device, kernel: Kernel, ask: Ask, data: Data, plan: Plan) -
                 work.data.memset_async(0, plan.zeroed_bytes, device.stream)
 
     return Prepared(launch, poison, threads=plan.threads, workspace_bytes=plan.workspace_bytes)
+
+
+def _order(device: Device, plan: Plan) -> Any:
+    """The order table on the device; None without one."""
+    return None if plan.order is None else device.cupy.asarray(np.asarray(plan.order, np.int32))
 
 
 def _launch(device: Device, kernel: Kernel, plan: Plan, arguments: tuple[Any, ...]) -> Launch:
@@ -137,14 +146,19 @@ class _Ends:
     data: Data
     s: Scalars
     work: Any
+    order: Any
 
     def first(self, plan: Plan) -> tuple[Any, ...]:
         sizes = tuple(np.int32(x) for x in (self.ask.m, self.ask.n, self.ask.k))
-        tail = () if self.work is None else (self.work,)
-        return (*sizes, self.data.a, self.data.b, *self._middle(), *_integers(plan), *tail)
+        tail = tuple(array for array in (self.work, self.order) if array is not None)
+        return (*sizes, self.data.a, self.data.b, *self._middle(), *_integers(plan), *tail, *self._maps(plan))
 
     def second(self, plan: Plan) -> tuple[Any, ...]:
         return (np.int32(self.ask.m), np.int32(self.ask.n), *self._middle(), *_integers(plan), self.work)
+
+    def _maps(self, plan: Plan) -> tuple[bytes, ...]:
+        arrays = {"a": self.data.a, "b": self.data.b, "c": self.data.c}
+        return tuple(encoded(one, int(arrays[one.operand].data.ptr)) for one in plan.maps)
 
     def _middle(self) -> tuple[Any, ...]:
         real = np.float64 if self.ask.form.dtype == "fp64" else np.float32

@@ -16,8 +16,8 @@ import numpy as np
 
 from gemmsim.bench.data import Data, make, supported
 from gemmsim.bench.device import Device
-from gemmsim.bench.kernels import Refused, prepare
-from gemmsim.bench.task import Task, task_from
+from gemmsim.bench.kernels import prepare
+from gemmsim.bench.task import Refused, Task, task_from
 from gemmsim.errors import GemmsimError
 
 #: the kernel that a row begins with

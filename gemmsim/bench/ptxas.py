@@ -14,6 +14,8 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 #: what the assembler warns of (sometimes as `info`, but with a number), and what the front end says of speed
 _WARNING = re.compile(r"ptxas warning\s*:\s*(.*)|ptxas info\s*:\s*(\(C\d+\).*)|warning.*?:\s*(.*unroll.*)")
 _ERROR = re.compile(r"(?:error|fatal)\s*(?:#\S+)?\s*:\s*(.*)", re.IGNORECASE)
+#: wgmma serialised or waited for, setmaxnreg ignored: said as `info`, and the kernel is another than was written
+_LOST = re.compile(r"ptxas \w+\s*:\s*(\(C75\d\d\) .*)")
 _UNSAID = re.compile(r"^ptxas info\s*: Compile time = .*\n?", re.MULTILINE)
 
 
@@ -61,6 +63,15 @@ def _warned(log: str) -> Iterator[str]:
         match = _WARNING.search(line)
         if match:
             yield next(text for text in match.groups() if text)
+
+
+def lost(log: str) -> str:
+    """What ptxas did not do of wgmma or setmaxnreg, the costliest first; empty where it did all.
+
+    Such a kernel counts as one that does not compile: it would be slow, or hang, for a reason that no timing shows.
+    """
+    found = _LOST.findall(log)
+    return next((line for line in found if "Performance Loss" in line), found[0] if found else "")
 
 
 def first_error(log: str) -> str:

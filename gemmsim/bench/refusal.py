@@ -61,4 +61,5 @@ def check_kernel(family: str, problem: Gemm, form: Form, config: Mapping[str, in
     module: Any = importlib.import_module(f"gemmsim.families.{family}")
     if not hasattr(module, "macros"):
         raise GemmsimError(f"family {family} has no kernel that can be launched")
+    families.check_batch(family, problem)
     module.macros(form, config)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmsim.bench import check
+from gemmsim.bench import check, cublas
 from gemmsim.bench.data import Data, make, supported
 from gemmsim.bench.device import Device
 from gemmsim.bench.environment import Nvml
-from gemmsim.bench.kernels import Prepared, Refused, library, prepare
+from gemmsim.bench.kernels import Prepared, library, prepare
 from gemmsim.bench.summary import summary, unstable
-from gemmsim.bench.task import GRAPH_BELOW_S, Ask, Place, Task, Turns
+from gemmsim.bench.task import GRAPH_BELOW_S, Ask, Place, Refused, Task, Turns
 from gemmsim.bench.timing import Timer, round_count, sample_count, shuffled
 
 #: share of the device's memory for inputs and references of problems that may come again
@@ -49,15 +49,16 @@ class Rig:
 
     def load(self) -> None:
         """Have what every row needs: kernels/measure.cu compiled, cuBLAS opened."""
-        from cupy.cuda.device import get_cublas_handle
-
         self.device.spin(0.0)
-        get_cublas_handle()
+        cublas.handle()
 
     def measure(self, task: Task) -> dict[str, Any]:
         """The outcome's columns of a row. Raises CuPy's errors; a context that failed is of no more use."""
         columns, warm = self.ready(task)
-        return columns if warm is None else columns | self._timed(warm)
+        try:
+            return columns if warm is None else columns | self._timed(warm)
+        except Refused as refused:  # by cuBLAS, beside the kernel
+            return {**columns, "status": "refused", "reason": str(refused)}
 
     def ready(self, task: Task) -> tuple[dict[str, Any], Warm | None]:
         """A task's columns but for its times; and its kernel, checked and warm, or None where it is not right."""
@@ -144,7 +145,7 @@ class Rig:
 def _bytes(ask: Ask) -> int:
     """Device memory that making a problem's data takes at most: operands and result in float64, C and its like."""
     m, n, k = ask.m, ask.n, ask.k
-    return 16 * (m * k + k * n) + 40 * m * n
+    return ask.form.batch * (16 * (m * k + k * n) + 40 * m * n)
 
 
 def _columns(
@@ -153,7 +154,7 @@ def _columns(
     ask, before, mine = warm.ask, warm.before, summary(seconds[0])
     words = unstable(seconds[0], before, after)
     found: dict[str, Any] = {
-        **mine, "samples_s": list(seconds[0]), "tflops": 2e-12 * ask.m * ask.n * ask.k / float(mine["time_s"]),
+        **mine, "samples_s": list(seconds[0]), "tflops": 1e-12 * ask.flops / float(mine["time_s"]),
         "unstable": " ".join([*([words] if words else []), *(["host_bound"] if late else [])]),
         **{f"{name}_before": value for name, value in before.items()},
         **{f"{name}_after": value for name, value in after.items()},

@@ -1,9 +1,9 @@
 """The main loop's instructions, counted in the disassembly of a cubin: a tier of facts below registers and bytes.
 
-The hot loop is the innermost one with the most multiply-adds; of two alike (a kernel with a second path for unaligned
-problems) the shorter. Counts are static, of one warp: a loop within it counts once. Rates follow NVIDIA's tables of
-instruction throughput for sm_80 and sm_90: ALU instructions and IMAD go at half the rate of FFMA, instructions of the
-uniform datapath take an issue slot alone.
+The hot loop is the innermost one with the most multiply-adds, of tensor cores if there are any; of two alike (a kernel
+with a second path for unaligned problems) the shorter. Counts are static, of one warp: a loop within it counts once.
+Rates follow NVIDIA's tables of instruction throughput for sm_80 and sm_90: ALU instructions and IMAD go at half the
+rate of FFMA, instructions of the uniform datapath take an issue slot alone.
 
 Register banks: from Volta on a register's bank is its number modulo 2, and a bank gives one operand of an instruction a
 clock unless an operand marked .reuse kept it; an FFMA whose operands meet in a bank takes a clock more. How the cache
@@ -27,8 +27,9 @@ from gemmsim.errors import GemmsimError
 
 MISSING = "--sass needs nvdisasm: pip install 'gemmsim[compile]', or put the CUDA toolkit's on PATH"
 _WHEELS = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvcc-cu12")
-#: the multiply-adds: of CUDA cores, of tensor cores
-MATH = frozenset({"FFMA", "FFMA2", "DFMA", "HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA"})
+#: the multiply-adds: of tensor cores; of CUDA cores, which make up the epilogue of a kernel that has the others
+TENSOR = frozenset({"HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA"})
+MATH = frozenset({"FFMA", "FFMA2", "DFMA"})
 #: the ALU pipe and IMAD: 64 lanes a clock and SM, against 128 of FFMA
 INTEGER = frozenset(
     {"BMSK", "FLO", "FMNMX", "FSEL", "FSETP", "I2FP", "IABS", "IADD", "IADD3", "IMAD", "IMNMX", "ISETP", "LEA", "LOP3",
@@ -123,16 +124,17 @@ def _parsed(text: str, kernel: str) -> tuple[list[str], dict[str, int]]:
 
 
 def _counted(instructions: Sequence[str], labels: dict[str, int], rounds: Sequence[float] = ()) -> Loop | None:
-    loops = list(_loops(instructions, labels))
-    hot = _hot(instructions, loops)
+    loops, math = list(_loops(instructions, labels)), _multiplies(instructions)
+    hot = _hot(math, loops)
     if hot is None:
         return None
     within = sorted(loop for loop in loops if hot[0] <= loop[0] and loop[1] < hot[1])
-    body = instructions[hot[0] : hot[1] + 1]
-    counts, (reads, clk) = Counter(map(_class, body)), _banks(body)
+    whole, inside = sum(math), slice(hot[0], hot[1] + 1)
+    body = instructions[inside]
+    classes = ("math" if m else _class(text) for m, text in zip(math[inside], body, strict=True))
+    counts, (reads, clk) = Counter(classes), _banks(body)
     known = {f.name: counts[f.name] for f in fields(Loop) if f.type == "int" and f.name in counts}
     zero = {f.name: 0 for f in fields(Loop)}
-    whole = sum(map(_is_math, instructions))
     rest = {"instructions": len(body), "reads": reads, "bank_clk": clk, "outside": len(instructions) - len(body)}
     rest |= {"outside_math": whole - counts["math"], "step": len(body) + _repeats(instructions, labels, within, rounds)}
     return Loop(**(zero | known | rest))  # type: ignore[arg-type]
@@ -189,9 +191,8 @@ def _loops(instructions: Sequence[str], labels: dict[str, int]) -> Iterator[tupl
             yield target, i
 
 
-def _hot(instructions: Sequence[str], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def _hot(math: Sequence[bool], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """The loop with the most math of its own: what a loop within it multiplies is not counted."""
-    math = [_is_math(text) for text in instructions]
     with_math = sorted({loop for loop in loops if any(math[loop[0] : loop[1] + 1])}, key=lambda x: x[1] - x[0])
     best: tuple[tuple[int, int], tuple[int, int]] | None = None
     taken = [False] * len(math)
@@ -204,16 +205,17 @@ def _hot(instructions: Sequence[str], loops: Sequence[tuple[int, int]]) -> tuple
     return None if best is None else best[1]
 
 
-def _is_math(text: str) -> bool:
-    return text.partition(" ")[0].partition(".")[0] in MATH
+def _multiplies(instructions: Sequence[str]) -> list[bool]:
+    """Which instructions are the product's: the tensor cores' if there are any."""
+    names = [text.partition(" ")[0].partition(".")[0] for text in instructions]
+    kinds = MATH if TENSOR.isdisjoint(names) else TENSOR
+    return [name in kinds for name in names]
 
 
 def _class(text: str) -> str:
-    """The field of Loop that an instruction counts under."""
+    """The field of Loop that an instruction counts under which is no math."""
     name = text.partition(" ")[0]
     base = name.partition(".")[0]
-    if base in MATH:
-        return "math"
     if base == "LDS":
         return "lds128" if ".128" in name else "lds64" if ".64" in name else "lds32"
     if base in INTEGER:

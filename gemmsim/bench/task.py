@@ -18,6 +18,10 @@ TURNS = "turns"
 GRAPH_BELOW_S = 20e-6
 
 
+class Refused(Exception):
+    """The configuration cannot launch on this GPU; the message is the reason."""
+
+
 @dataclass(frozen=True)
 class Conditions:
     """How a row is timed.
@@ -45,6 +49,11 @@ class Ask:
     family: str
     config: tuple[tuple[str, int], ...]
     conditions: Conditions = Conditions()
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions of the product, the whole batch's."""
+        return 2.0 * self.m * self.n * self.k * self.form.batch
 
     @property
     def kernel(self) -> tuple[object, ...]:

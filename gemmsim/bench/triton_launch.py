@@ -9,8 +9,8 @@ import numpy as np
 
 from gemmsim.bench.data import Data
 from gemmsim.bench.device import Device, Launch
-from gemmsim.bench.kernels import Prepared, Refused
-from gemmsim.bench.task import Ask, Task
+from gemmsim.bench.kernels import Prepared
+from gemmsim.bench.task import Ask, Refused, Task
 
 WARP_THREADS = 32
 

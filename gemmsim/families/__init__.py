@@ -78,6 +78,12 @@ def check(name: str, problem: Gemm) -> None:
     extras = [*(["beta"] if problem.beta else []), *problem.epilogue]
     if extras and not module.EPILOGUES:
         raise GemmsimError(f"family {name} has no kernel with {extras[0]}: it does the plain product alone")
+    check_batch(name, problem)
+
+
+def check_batch(name: str, problem: Gemm) -> None:
+    """Raise GemmsimError for a batch if the family does one problem a launch."""
+    module = family(name)
     if (problem.batch > 1).any() and not module.BATCH:
         does = "one problem a launch" if module.EPILOGUES else "the plain product alone"
         raise GemmsimError(f"family {name} has no kernel with batch: it does {does}")

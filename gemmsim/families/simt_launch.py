@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gemmsim.families.cuda import Plan, common_macros
+from gemmsim.families.cuda import TYPES, Plan, common_macros
 from gemmsim.problem import DTYPE_BYTES, Form
 
 SOURCE = "simt.cu"
@@ -47,7 +47,7 @@ def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
     """What the kernel is compiled with. Raises GemmsimError for a type without a kernel."""
     own = {macro: str(config[name]) for name, macro in MACROS.items()}
     limit = {"REGS": str(config["regs"])} if config["regs"] else {"BLOCKS": str(config["blocks"])}
-    return common_macros(form) | own | limit | {"FALLBACK": "0"}
+    return common_macros(form, TYPES) | own | limit | {"FALLBACK": "0"}
 
 
 def fitted(m: int, n: int, k: int, config: Mapping[str, int], form: Form) -> dict[str, int]:

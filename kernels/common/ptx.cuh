@@ -1,4 +1,4 @@
-// The PTX that CUDA C++ has no builtin for without further headers: 16-bit floats, cp.async, flags between blocks.
+// The PTX that CUDA C++ has no builtin for without further headers: narrow floats, cp.async, flags between blocks.
 #pragma once
 
 struct half_t {
@@ -7,9 +7,11 @@ struct half_t {
 struct bfloat_t {
   unsigned short bits;
 };
+// fp32 in memory, of which tensor cores read the upper 19 bits.
 struct tf32_t {
   float value;
 };
+// 8 bits: sign, 4 of exponent (bias 7), 3 of mantissa; 448 at most, no infinity.
 struct e4m3_t {
   unsigned char bits;
 };
@@ -29,6 +31,24 @@ __device__ __forceinline__ bfloat_t to_bfloat(float x) {
   bfloat_t y;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   return y;
+}
+// The 7 bits as the exponent's last four and the mantissa's first three, and the difference of the biases made good.
+__device__ __forceinline__ float to_float(e4m3_t x) {
+  const unsigned size = x.bits & 127u, sign = unsigned(x.bits & 128u) << 24;
+  return __uint_as_float(sign | (size == 127u ? 0x7fffffffu : __float_as_uint(__uint_as_float(size << 20) * 0x1p120f)));
+}
+// To nearest even; what is beyond 448, infinity too, becomes 448.
+__device__ __forceinline__ e4m3_t to_e4m3(float x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.f), "f"(x));
+  return {static_cast<unsigned char>(pair)};
+#else
+  const float size = fminf(fabsf(x), 448.f);  // below 2^-6 in steps of 2^-9; above, the exponent's bias goes from 127 to 7
+  const unsigned bits = __float_as_uint(size), whole = ((bits + 0x7ffffu + (bits >> 20 & 1u)) >> 20) - (120u << 3);
+  const unsigned code = x != x ? 127u : size < 0x1p-6f ? unsigned(rintf(size * 0x1p9f)) : whole;
+  return {static_cast<unsigned char>(code | __float_as_uint(x) >> 31 << 7)};
+#endif
 }
 
 // Two neighbours in one register, the first in its lower half.

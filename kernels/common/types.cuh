@@ -1,14 +1,14 @@
-// What a kernel computes in and stores: the macros' defaults (plain fp32, row-major, nothing after the product), the 16-bit
-// types of C, and vectors of elements. Everything that needs inline PTX is in ptx.cuh.
+// What a kernel computes in and stores: the macros' defaults (plain fp32, row-major, nothing after the product), the narrow
+// types of memory, and vectors of elements. Everything that needs inline PTX is in ptx.cuh.
 #pragma once
 
-#ifndef TYPE  // of A, B and the accumulators: float or double
+#ifndef TYPE  // of the accumulators and what follows, float or double; on CUDA cores of A and B, too
 #define TYPE float
 #endif
-#ifndef IN  // of A and B in memory, where tensor cores multiply them: bfloat_t, half_t, tf32_t or e4m3_t
+#ifndef IN  // of A and B on tensor cores: half_t, bfloat_t, tf32_t, e4m3_t or signed char
 #define IN TYPE
 #endif
-#ifndef OUT  // of C, bias and residual: float, double, half_t or bfloat_t
+#ifndef OUT  // of C, bias and residual: float, double, half_t, bfloat_t or e4m3_t
 #define OUT TYPE
 #endif
 #ifndef A_TRANSPOSED  // 1: A is stored K x M
@@ -29,13 +29,14 @@
 __device__ __forceinline__ float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ __forceinline__ double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 
-// From the type of C to that of the math, and back, to nearest even. A double reaches a 16-bit type by way of float.
+// From the type of C to that of the math, and back, to nearest even. A double reaches a narrow type by way of float.
 template <typename E>
 __device__ __forceinline__ TYPE widen(E x) {
   return TYPE(x);
 }
 __device__ __forceinline__ TYPE widen(half_t x) { return TYPE(to_float(x)); }
 __device__ __forceinline__ TYPE widen(bfloat_t x) { return TYPE(to_float(x)); }
+__device__ __forceinline__ TYPE widen(e4m3_t x) { return TYPE(to_float(x)); }
 
 template <typename E>
 struct Narrow {
@@ -48,6 +49,10 @@ struct Narrow<half_t> {
 template <>
 struct Narrow<bfloat_t> {
   static __device__ __forceinline__ bfloat_t of(TYPE x) { return to_bfloat(float(x)); }
+};
+template <>
+struct Narrow<e4m3_t> {
+  static __device__ __forceinline__ e4m3_t of(TYPE x) { return to_e4m3(float(x)); }
 };
 
 // The most elements of a 16-byte access.

@@ -65,6 +65,68 @@ def test_alpha_forgotten_does_not() -> None:
     assert reason.reason.startswith("relative Frobenius error 0.2, limit 1.6e-05")
 
 
+def as_e4m3(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """Rounded to e4m3, to nearest even, at most 448."""
+    size = np.minimum(np.abs(x), 448.0)
+    step = 2.0 ** (np.floor(np.log2(np.maximum(size, 2.0**-6))) - 3)
+    return np.asarray(np.copysign(np.round(size / step) * step, x))
+
+
+def cut(x: np.ndarray, step: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    return np.asarray(np.trunc(x / step) * step)
+
+
+def on_hopper(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """Sums of fp8 products by steps of 32, each cut off 13 bits below its largest number, and so is its sum."""
+    total = np.zeros((len(a), b.shape[1]))
+    for k in range(0, a.shape[1], 32):
+        products = a[:, k : k + 32, None] * b[None, k : k + 32]
+        top = np.maximum(np.abs(products).max(1), np.abs(total))
+        step = 2.0 ** (np.floor(np.log2(np.maximum(top, 1e-30))) - 13)
+        total = cut(total, step) + cut(products, step[:, None]).sum(1)
+        total = cut(total, 2.0 ** (np.floor(np.log2(np.maximum(np.abs(total), 1e-30))) - 13))
+    return total
+
+
+def fp8_product(k: int) -> tuple[np.ndarray, ...]:
+    """A, B, their product as Hopper adds it up, and exact."""
+    draw = np.random.default_rng(k)
+    a, b = as_e4m3(draw.standard_normal((24, k))), as_e4m3(draw.standard_normal((k, 20)))
+    return a, b, on_hopper(a, b), a @ b
+
+
+@pytest.mark.parametrize(
+    ("k", "dtype_c"),
+    [(16, "fp32"), (32, "bf16"), (512, "fp32"), (512, "fp8"), (4096, "bf16"), (4096, "fp8"), (16384, "fp32")],
+)
+def test_fp8_sums_of_13_bits_pass_and_a_step_left_out_does_not(k: int, dtype_c: str) -> None:
+    form = form_of(Form("fp8", dtype_c=dtype_c, layout="NT"))
+    a, b, got, want = fp8_product(k)
+    if dtype_c == "fp8":
+        got, want = as_e4m3(got), np.clip(want, -448, 448)
+    found = verdict(compared(got, want, a, b, element_bound(form)), form, k)
+    assert found.reason == ""
+    assert found.error < 0.6 * found.limit
+    assert found.element_error < 0.6
+    less = got - a[:, -32:] @ b[-32:]
+    assert verdict(compared(less, want, a, b, element_bound(form)), form, k).reason != ""
+
+
+def test_sums_of_int8_are_exact_but_for_the_cast() -> None:
+    draw = np.random.default_rng(3)
+    a, b = (np.rint(8 * draw.standard_normal(size)) for size in ((24, 4096), (4096, 20)))
+    want = a @ b
+    for dtype_c, kind in (("fp32", np.float32), ("fp16", np.float16)):
+        form = form_of(Form("int8", dtype_c=dtype_c))
+        good = verdict(compared(want.astype(kind), want, a, b, element_bound(form)), form, 4096)
+        assert good.reason == ""
+        assert good.element_error < 0.6
+    off = want.astype(np.float32)
+    off[3, 4] += 60  # about a product
+    assert verdict(compared(off, want, a, b, element_bound(form_of(Form("int8", dtype_c="fp32")))),
+                   form_of(Form("int8", dtype_c="fp32")), 4096).reason != ""  # fmt: skip
+
+
 def test_limits() -> None:
     assert frobenius_limit(form_of("fp32"), 4096) == pytest.approx(2e-6 * 64)
     assert frobenius_limit(form_of("fp64"), 4096) == pytest.approx(2e-6 * 64 * 2.0**-29)

@@ -24,6 +24,35 @@ CUDA = [name for name in families.FAMILIES if name != "triton"]
 KERNEL = 'extern "C" __global__ void gemm(float* x) { x[threadIdx.x] = VALUE; }\n'
 
 
+#: wgmma whose accumulators are touched between, setmaxnreg without bounds, and one that is as it should be
+GMMA = """
+#ifdef DROP
+extern "C" __global__ void gemm(float* out) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+  *out = 1;
+}
+#else
+extern "C" __global__ void __launch_bounds__(128, 1) gemm(float* out, unsigned long long a, unsigned long long b) {
+  float c[4];
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %6, 0;"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 0, 0; }"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "l"(a + i), "l"(b + i), "n"(1));
+#ifdef TOUCH
+    c[0] += 1.f;
+#endif
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) :: "memory");
+  out[threadIdx.x] = c[0] + c[1] + c[2] + c[3];
+}
+#endif
+"""
+
+
 def request(family: str, arch: str = "sm_90a", form: Form | None = None, **changes: int) -> Request:
     """A family's default configuration, changed."""
     module = families.family(family)
@@ -150,6 +179,16 @@ def test_what_the_assembler_refuses_is_a_result(tmp_path: Path) -> None:
     (found,) = results([Source(path, (), "sm_80")], tmp_path)
     assert found.status == "compile"
     assert "too much shared data" in found.reason
+
+
+def test_wgmma_that_is_serialised_and_setmaxnreg_that_is_ignored_do_not_compile(tmp_path: Path) -> None:
+    path = tmp_path / "gmma.cu"
+    path.write_text(GMMA)
+    serialised, ignored, fine = results([Source(path, ((what, "1"),), "sm_90a") for what in ("TOUCH", "DROP", "FINE")],
+                                        tmp_path)  # fmt: skip
+    assert (serialised.status, serialised.cubin, ignored.status, fine.status) == ("compile", None, "compile", "ok")
+    assert serialised.reason.startswith("ptxas: (C7511) Potential Performance Loss: wgmma.mma_async instructions are")
+    assert ignored.reason.startswith("ptxas: (C7508) Potential Performance Loss: 'setmaxnreg' ignored")
 
 
 def test_a_source_without_the_kernel_is_a_result(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from gemmsim.bench.data import ALPHA, BETA, Data, supported
 from gemmsim.bench.device import Device, Function, Launch
-from gemmsim.bench.kernels import Refused, prepare
-from gemmsim.bench.task import Ask, Kernel, Task
+from gemmsim.bench.kernels import prepare
+from gemmsim.bench.task import Ask, Kernel, Refused, Task
 from gemmsim.bench.triton_launch import arguments, grid
-from gemmsim.families.cuda import Plan
+from gemmsim.families.cuda import Plan, TensorMap
 from gemmsim.problem import Form, form_of
 
 
@@ -36,6 +36,7 @@ class _Array:
 
 
 SAID: list[Any] = []
+TABLES: list[Any] = []
 
 
 class FakeDevice:
@@ -43,12 +44,16 @@ class FakeDevice:
 
     def __init__(self, blocks: int = 2, max_threads: int = 1024) -> None:
         self.sm_count, self.blocks, self.max_threads = 132, blocks, max_threads
+        self.in_clusters = 60
         self.stream = SimpleNamespace(ptr=77)
         self.names: dict[int, str] = {}
         self.launched: list[tuple[Any, ...]] = []
         self.allowed: list[tuple[str, int]] = []
         driver = SimpleNamespace(launchKernel=self._launch)
-        self.cupy = SimpleNamespace(cuda=SimpleNamespace(driver=driver), empty=lambda n, kind: _Array(900, n))
+        self.cupy = SimpleNamespace(
+            cuda=SimpleNamespace(driver=driver), empty=lambda n, kind: _Array(900, n),
+            asarray=lambda table: TABLES.append(table) or _Array(950),
+        )  # fmt: skip
 
     def function(self, path: str, name: str) -> Function:
         handle = 1000 + len(self.names)
@@ -60,6 +65,10 @@ class FakeDevice:
 
     def blocks_per_sm(self, function: Function, threads: int, dynamic: int) -> int:
         return self.blocks
+
+    def clusters(self, function: Function, grid: tuple[int, int, int], threads: int, dynamic: int) -> int:
+        assert grid == (132, 1, 1)
+        return self.in_clusters
 
     def _launch(self, handle: int, *given: int) -> None:
         *shape, smem, stream, pointers, extra = given
@@ -135,6 +144,60 @@ def test_without_a_workspace_there_is_no_argument(family: Any) -> None:
     assert values(pointers, kinds) == [3, 5, 7, 100, 200, 300, ALPHA, 0.0, 1.0, 0, 0]
 
 
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the driver is asked to encode; the code is its count of calls, 128 times."""
+    from cuda.bindings import driver
+
+    asked: list[tuple[Any, ...]] = []
+
+    def encode(*given: Any) -> tuple[int, Any]:
+        asked.append(given)
+        room = ctypes.create_string_buffer(bytes([len(asked)]) * 128, 128)
+        return 0, SimpleNamespace(getPtr=lambda: ctypes.addressof(room), room=room)
+
+    monkeypatch.setattr(driver, "cuTensorMapEncodeTiled", encode)
+    return asked
+
+
+def test_order_table_and_tensor_maps_come_last(family: Any, driver: list[tuple[Any, ...]]) -> None:
+    maps = tuple(TensorMap(x, "bf16", (64, 3), (128,), (64, 3), 128) for x in "bc")
+    family.plan = lambda *given: Plan((1, 2, 3), 64, 0, (11,), 4096, maps=maps, order=(2, 0, 1))
+    device = FakeDevice()
+    task, data = task_of(form_of("bf16"))
+    data.b.address, data.c.address = 2048, 4096
+    prepare(device, task, data).launch()  # type: ignore[arg-type]
+    ((*_, pointers),) = device.launched
+    real = ctypes.c_float
+    kinds = [INT, INT, INT, PTR, PTR, PTR, real, real, real, PTR, PTR, INT, PTR, PTR]
+    assert values(pointers, kinds)[11:] == [11, 900, 950]
+    at = (ctypes.c_void_p * 16).from_address(pointers)[14:]
+    assert [ctypes.string_at(p, 128) for p in at] == [bytes([1]) * 128, bytes([2]) * 128]
+    assert [p % 64 for p in at] == [0, 0]
+    assert [given[2] for given in driver] == [2048, 4096]
+    assert (TABLES[-1].dtype, TABLES[-1].tolist()) == (np.int32, [2, 0, 1])
+
+
+def test_a_tensor_map_that_breaks_a_rule_is_refused(family: Any, driver: list[tuple[Any, ...]]) -> None:
+    odd = TensorMap("a", "bf16", (65, 3), (130,), (64, 3), 128)
+    family.plan = lambda *given: Plan((1, 2, 3), 64, maps=(odd,))
+    task, data = task_of(form_of("bf16"))
+    data.a.address = 1024
+    with pytest.raises(Refused, match="tensor_map: a: stride of 130 B, expected a multiple of 16 B"):
+        prepare(FakeDevice(), task, data)  # type: ignore[arg-type]
+    assert driver == []
+
+
+def test_slots_of_clusters_are_those_that_the_driver_holds(family: Any) -> None:
+    family.plan = lambda *given: Plan((given[-1], 1, 1), 64, cluster=2)
+    device = FakeDevice()
+    prepare(device, *task_of(form_of("bf16"))).launch()  # type: ignore[arg-type]
+    assert device.launched[0][1] == (120, 1, 1)
+    device.in_clusters = 0
+    with pytest.raises(Refused, match="no cluster of 2 blocks of 64 threads fits the GPU"):
+        prepare(device, *task_of(form_of("bf16")))  # type: ignore[arg-type]
+
+
 def test_what_no_sm_holds_is_refused(family: ModuleType) -> None:
     device = FakeDevice(blocks=0)
     with pytest.raises(Refused, match="no block of 128 threads and 50256 B of shared memory fits an SM"):
@@ -175,5 +238,6 @@ def test_tritons_arguments() -> None:
 
 def test_forms_without_inputs() -> None:
     assert supported(form_of("fp32")) == ""
-    assert "no inputs in fp8" in supported(form_of("fp8"))
-    assert "batch 1" in supported(form_of(Form("fp32", batch=2)))
+    assert supported(form_of(Form("fp8", dtype_c="fp8", batch=2))) == ""
+    assert "C in int8" in supported(form_of(Form("int8", dtype_c="int8")))
+    assert "B in int8 beside A in bf16" in supported(form_of(Form("bf16", dtype_b="int8")))

@@ -45,6 +45,14 @@ def test_warnings_are_those_that_cost_speed() -> None:
     assert ptxas.warnings(NVCC, "other") == ()
 
 
+def test_what_is_lost_of_wgmma_and_setmaxnreg() -> None:
+    assert ptxas.lost(LOG).startswith("(C7508) Potential Performance Loss: 'setmaxnreg' ignored")
+    injected = "ptxas info    : (C7517) wgmma.wait_group is injected in around line 64 by compiler\n"
+    assert ptxas.lost(injected).startswith("(C7517)")
+    assert ptxas.lost(injected + LOG).startswith("(C7508)")
+    assert ptxas.lost(NVCC) == ""
+
+
 def test_log_says_no_time() -> None:
     quiet = ptxas.timeless(LOG)
     assert "Compile time" not in quiet

@@ -26,6 +26,13 @@ def test_every_cuda_kernel_takes_the_layouts_and_the_epilogue(family: str, layou
     assert refused(asks, load_gpu("h200_sxm")) == ["", ""]
 
 
+def test_a_batch_is_refused_where_the_kernel_does_one_problem() -> None:
+    simt, cublas = ask("simt", Form("fp32", batch=2)), Ask(64, 64, 64, form_of(Form("fp32", batch=2)), "cublas", ())
+    assert refused([simt, cublas], load_gpu("h200_sxm")) == [
+        "kernel: family simt has no kernel with batch: it does one problem a launch", "",
+    ]  # fmt: skip
+
+
 def test_a_rule_and_a_type_are_named_row_by_row() -> None:
     asks = [ask("naive", Form("fp32")), ask("naive", Form("fp32"), bm=1024, bn=2), ask("naive", Form("bf16"))]
     fine, threads, kind = refused(asks, load_gpu("h200_sxm"))

@@ -11,9 +11,9 @@ import pytest
 
 from gemmsim.bench import rig as module
 from gemmsim.bench.check import Verdict
-from gemmsim.bench.kernels import Prepared, Refused
+from gemmsim.bench.kernels import Prepared
 from gemmsim.bench.rig import Rig
-from gemmsim.bench.task import Ask, Conditions, Kernel, Task, Turns
+from gemmsim.bench.task import Ask, Conditions, Kernel, Refused, Task, Turns
 from gemmsim.bench.timing import Samples
 from gemmsim.problem import Form, form_of
 from gemmsim.store import COLUMNS, JSON_COLUMNS
@@ -147,8 +147,23 @@ def test_refused(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "prepare", refuse)
     assert measured(rig) == {"status": "refused", "reason": "blocks_per_sm: no block fits"}
-    fp8 = Task(0, replace(ASK, form=form_of("fp8")), Kernel())
-    assert rig.measure(fp8)["status"] == "refused"
+    mixed = Task(0, replace(ASK, form=form_of(Form("bf16", dtype_b="int8"))), Kernel())
+    assert rig.measure(mixed)["reason"].startswith("B in int8 beside A in bf16 is not measured")
+
+
+def test_what_cublas_refuses_beside_a_kernel(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> Prepared:
+        raise Refused("cublas: fp8 in layout NN is not timed")
+
+    monkeypatch.setattr(module, "library", refuse)
+    row = measured(rig, against="cublas")
+    assert (row["status"], row["reason"], row["error"]) == ("refused", "cublas: fp8 in layout NN is not timed", 1e-7)
+    assert "time_s" not in row
+
+
+def test_a_batch_counts_all_its_problems(rig: Any) -> None:
+    row = rig.measure(Task(0, replace(ASK, form=form_of(Form("fp32", batch=3))), Kernel()))
+    assert row["tflops"] == pytest.approx(3 * 2e-12 * 100 * 200 * 300 / 1e-5)
 
 
 def test_data_are_made_once_a_problem_and_given_up_for_others(rig: Any) -> None:

@@ -69,6 +69,24 @@ def test_listing() -> None:
     assert sass._counted(*sass._parsed(LISTING, "none")) is None
 
 
+def test_a_fused_epilogue_is_not_the_product() -> None:
+    """A persistent kernel, whose epilogue, in the loop over tiles, has more multiply-adds than the inner loop HGMMA."""
+    listing = """\
+	.section	.text.gemm,"ax",@progbits
+.L_x_0:
+        /*0010*/                   FFMA R9, R2, R4, R9 ;
+.L_x_1:
+        /*0020*/                   HGMMA.64x256x16.F32.BF16 R24, gdesc[UR4], R24, gsb0 ;
+        /*0030*/               @P0 BRA `(.L_x_1) ;
+        /*0040*/                   FFMA R9, R2, R4, R9 ;
+        /*0050*/                   FFMA R9, R2, R4, R9 ;
+        /*0060*/               @P1 BRA `(.L_x_0) ;
+"""
+    loop = sass._counted(*sass._parsed(listing, "gemm"))
+    assert loop is not None
+    assert (loop.instructions, loop.math, loop.outside, loop.outside_math) == (2, 1, 4, 0)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_register_tile_multiplies_what_its_tile_says(arch: str, tmp_path: Path) -> None:
     """Multiply-adds and fragment reads are exact; instructions are within a quarter of what the family assumes."""

@@ -9,7 +9,7 @@ import pytest
 
 from gemmsim.errors import GemmsimError
 from gemmsim.families import naive, register_tile, simt, simt_launch, smem_tile
-from gemmsim.families.cuda import Plan
+from gemmsim.families.cuda import Plan, common_macros
 from gemmsim.paths import data_folder
 from gemmsim.problem import Form, form_of
 
@@ -35,6 +35,19 @@ def test_macros_hold_types_layout_and_epilogue() -> None:
     assert found["OUT"] == "bfloat_t"
     assert (found["A_TRANSPOSED"], found["B_TRANSPOSED"], found["BETA"]) == ("1", "0", "1")
     assert found["STEPS"] == "Bias,Gelu"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "read", "stored"),
+    [("bf16", "bfloat_t", "bfloat_t"), ("tf32", "tf32_t", "float"), ("fp8", "e4m3_t", "bfloat_t"),
+     ("int8", "signed char", "half_t")],
+)  # fmt: skip
+def test_tensor_cores_read_narrow_types_and_add_in_fp32(dtype: str, read: str, stored: str) -> None:
+    found = common_macros(form_of(dtype))
+    assert (found["IN"], found["TYPE"], found["OUT"]) == (read, "float", stored)
+    assert "IN" not in common_macros(FP32)
+    with pytest.raises(GemmsimError, match="tensor-core kernels have no A and B in fp8: they have bf16, fp16"):
+        common_macros(form_of("fp8"), ("bf16", "fp16"))
 
 
 def test_a_cap_on_registers_stands_in_for_blocks() -> None:

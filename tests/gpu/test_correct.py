@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kernels_under_test import CONFIGS, EPILOGUES, LAYOUTS, SHAPES, ask, families
 
-from gemmsim.bench import cublas
+from gemmsim.bench import cublas, cublaslt
 from gemmsim.bench.data import Data, make
-from gemmsim.bench.kernels import Refused, prepare
-from gemmsim.bench.task import Ask, Task
+from gemmsim.bench.kernels import prepare
+from gemmsim.bench.task import Ask, Refused, Task
 from gemmsim.problem import Form
 
 pytestmark = pytest.mark.gpu
@@ -100,15 +100,35 @@ def test_fp64(rig: Any, compiled: Any, data_of: Any, layout: str) -> None:
     assert faults(rig, data_of, sized(kernels, SHAPES[::3])) == []
 
 
-@pytest.mark.parametrize("dtype", cublas.DTYPES)
+@pytest.mark.parametrize("dtype", [dtype for dtype in cublas.DTYPES if dtype != cublaslt.DTYPE])
 def test_cublas_in_every_type_and_layout(rig: Any, data_of: Any, dtype: str) -> None:
     from gemmsim.bench.task import Kernel
 
     forms = [Form(dtype, layout=layout, beta=beta) for layout in (*LAYOUTS, "TT") for beta in (False, True)]
+    forms += [Form(dtype, layout=layout, batch=3, beta=True) for layout in (*LAYOUTS, "TT")]
     asks = [ask((128, 256, 64), "cublas", {}, form) for form in forms]
     asks.append(ask((64, 96, 32), "cublas", {}, Form(dtype, epilogue=("bias", "gelu", "residual"))))
     shapes = [(1, 1, 1), (65, 64, 72), (127, 128, 129), (512, 256, 1000)]
     assert faults(rig, data_of, sized([Task(i, a, Kernel()) for i, a in enumerate(asks)], shapes)) == []
+
+
+def test_fp8_by_cublaslt(rig: Any, data_of: Any) -> None:
+    from gemmsim.bench.task import Kernel
+
+    forms = [Form("fp8", layout="NT", dtype_c=c, batch=batch) for c in ("bf16", "fp16", "fp32") for batch in (1, 3)]
+    forms += [Form("fp8", layout="NT", dtype_c="fp8"), Form("fp8", layout="NT", beta=True)]
+    forms.append(Form("fp8", layout="NT", epilogue=("bias", "gelu", "residual")))
+    asks = [ask((16, 16, 16), "cublas", {}, form) for form in forms]
+    shapes = [(16, 16, 16), (64, 80, 96), (512, 256, 1008), (1024, 1024, 8192)]
+    assert faults(rig, data_of, sized([Task(i, a, Kernel()) for i, a in enumerate(asks)], shapes)) == []
+
+
+def test_fp8_that_cublaslt_has_not_is_refused(rig: Any, data_of: Any) -> None:
+    from gemmsim.bench.task import Kernel
+
+    asks = [ask((64, 64, 64), "cublas", {}, Form("fp8")), ask((64, 60, 60), "cublas", {}, Form("fp8", layout="NT"))]
+    found = faults(rig, data_of, [Task(i, a, Kernel()) for i, a in enumerate(asks)])
+    assert ["refused: cublas: " in one for one in found] == [True, True]
 
 
 @pytest.mark.parametrize("family", families())
