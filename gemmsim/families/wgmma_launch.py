@@ -60,8 +60,8 @@ def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: i
     """The launch; slots: blocks that reside on the GPU at once.
 
     Scalars: cluster tiles of all problems, those computed in one go, slices of the others (stream-K: least k-steps),
-    group_m; then for each number that the kernel divides by its `divisor`: tiles of a problem, of a group of rows
-    (along a curve: of a row), rows of a group and of the last one, slices.
+    group_m; and a struct with a `divisor` for each number that the kernel divides by: tiles of a problem, of a group of
+    rows (along a curve: of a row), rows of a group and of the last one, slices.
     """
     grid = Grid.of(m, n, config, form)
     steps, clusters = -(-k // config["bk"]), max(1, slots // grid.cluster)
@@ -73,7 +73,7 @@ def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: i
     smem = int(dynamic_smem_bytes(_columns(config), form)[0])
     return Plan(
         (busy * grid.cluster, 1, 1), int(threads(config["consumers"])), smem,
-        (grid.tiles, whole, slices, group_m, *grid.divisors(group_m, slices, config["hilbert"])),
+        (grid.tiles, whole, slices, group_m, tuple(grid.divisors(group_m, slices, config["hilbert"]))),
         workspace_bytes=max(flags + 4 * parts * grid.cluster * config["bm"] * config["bn"], FLAG_ALIGNMENT),
         zeroed_bytes=flags, maps=maps(m, n, k, config, form),
         order=curve(grid.rows, grid.columns).astype(np.int32) if config["hilbert"] else None, cluster=grid.cluster,
@@ -108,13 +108,13 @@ class Grid:
 def divisor(number: int) -> tuple[int, int]:
     """What 0 <= a < 2^31 is multiplied with, and by how much of the upper half is shifted, for a // number.
 
-    ceil(2^(31 + l) / number), as a signed int of the same bits, and l - 1, where 2^l is the least power of two from
-    number on; 0 and 0 of 1 (Granlund and Montgomery 1994).
+    ceil(2^(31 + l) / number), and l - 1, where 2^l is the least power of two from number on; 0 and 0 of 1 (Granlund and
+    Montgomery 1994).
     """
     if number == 1:
         return 0, 0
     bits = (number - 1).bit_length()
-    return -(-(2 ** (31 + bits)) // number) - 2**32, bits - 1
+    return -(-(2 ** (31 + bits)) // number), bits - 1
 
 
 def _split(tiles: int, steps: int, k: int, config: Mapping[str, int], clusters: int) -> tuple[int, int, int, int]:
