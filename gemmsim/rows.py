@@ -265,7 +265,7 @@ def check_out(path: str, option: str = "--out") -> None:
     if os.path.isdir(path):
         raise GemmsimError(f"{option} {path}: expected the name of a file, found a folder")
     target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):  # a device, a pipe: written as it is
+    if os.path.exists(path) and not os.path.isfile(path):  # a device, a pipe: written as it is
         return
     if not os.access(os.path.dirname(target), os.W_OK):
         raise GemmsimError(f"{option} {path}: cannot be written: nothing can be, in {os.path.dirname(target)}")
@@ -279,8 +279,8 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
     """
     target = os.path.realpath(path)
     try:
-        if os.path.exists(target) and not os.path.isfile(target):  # /dev/stdout, a pipe
-            with open(target, "wb") as file:
+        if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe, whose real path is no file's
+            with open(path, "wb") as file:
                 yield file
             return
         folder, name = os.path.split(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +190,17 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     write_csv(str(link), {"m": np.arange(1)})
     assert link.is_symlink()
     assert (tmp_path / "real.csv").read_text() == "m\n0\n"
+
+
+def test_a_pipe_is_written_to_by_whichever_name(tmp_path: Path) -> None:
+    """/dev/stdout is a link to a link to pipe:[4711], which is no file's name."""
+    read, write = os.pipe()
+    link = tmp_path / "stdout"
+    link.symlink_to(f"/proc/self/fd/{write}")
+    write_csv(str(link), {"m": np.arange(1)})
+    os.close(write)
+    with open(read, "rb") as pipe:
+        assert pipe.read() == b"m\n0\n"
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:

@@ -59,6 +59,23 @@ def test_the_help_of_tuning_loads_no_tuner(verb: str) -> None:
     assert not loaded(code) & {"optuna", "scipy", "altair", *BENCH}
 
 
+def test_the_gemms_of_a_model_load_no_model_of_a_gpu() -> None:
+    arguments = ["workload", str(ROOT / "studies" / "llama2_7b.json"), "--tokens", "8"]
+    code = (
+        f"from gemmsim.cli import main\ntry:\n    main({arguments!r})\nexcept SystemExit: pass\n"
+        "assert not [name for name in sys.modules if name.startswith(('gemmsim.model', 'gemmsim.study'))]"
+    )
+    assert not loaded(code) & {"scipy", "pydantic", "altair", "optuna", *BENCH}
+
+
+def test_a_prediction_loads_no_workload() -> None:
+    code = (
+        "from gemmsim.cli import main\ntry:\n    main(['predict', '64', '64', '64', '--gpu', 'h200_sxm'])\n"
+        "except SystemExit: pass\nassert not [name for name in sys.modules if 'workload' in name]"
+    )
+    assert "numpy" in loaded(code)
+
+
 def test_a_prediction_loads_no_simulator() -> None:
     code = (
         "from gemmsim.cli import main\ntry:\n    main(['predict', '64', '64', '64', '--gpu', 'h200_sxm'])\n"

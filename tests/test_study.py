@@ -42,13 +42,18 @@ top: 3
 """
 MODEL = """\
 workload:
-  model: {name: X, source: s, hidden: 64, intermediate: 128, layers: 2, heads: 4, kv_heads: 2, vocab: 100}
-tokens: {all: 8}
+  config: model.json
+  tokens: {all: 8}
+"""
+CONFIG = """\
+{"model_type": "mistral", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 100,
+ "num_attention_heads": 4, "num_key_value_heads": 2}
 """
 SHAPES = GOOD[GOOD.index("workload") : GOOD.index("gpus")]
 
 
-def written(folder: Path, text: str) -> str:
+def written(folder: Path, text: str, config: str = CONFIG) -> str:
+    (folder / "model.json").write_text(config)
     path = folder / "mine.yaml"
     path.write_text(text, encoding="utf-8")
     return str(path)
@@ -95,12 +100,16 @@ WRONG = [
     ("top: 3", "top: 0", ("top is 0", "1 to 1000")),
     ("top: 3", "top: 3\nl2: hot", ("l2 is 'hot'", "cold_clean")),
     ("top: 3", "top: 3\ntop: 4", ("top", "twice")),
-    ("top: 3", "top: 3\ntokens: {all: 8}", ("tokens", "workload.model")),
-    (SHAPES, "workload: {}\n", ("workload has neither of model and shapes",)),
-    (SHAPES, MODEL.replace("tokens: {all: 8}\n", ""), ("missing key tokens",)),
-    (SHAPES, MODEL.replace("hidden: 64", "hiden: 64"), ("workload.model.hiden", "did you mean hidden")),
-    (SHAPES, MODEL.replace("heads: 4", "heads: 5"), ("workload.model.heads is 5", "divisor of hidden = 64")),
-    (SHAPES, MODEL.replace("intermediate: 128", "intermediate: 2147483647"), ("gate_up", "4294967294")),
+    ("top: 3", "top: 3\ntokens: {all: 8}", ("unknown key tokens",)),
+    ("  shapes:", "  tokens: {all: 8}\n  shapes:", ("workload.tokens", "workload.config")),
+    ("  shapes:", "  config: model.json\n  shapes:", ("workload has both of config and shapes",)),
+    (SHAPES, "workload: {}\n", ("workload has neither of config and shapes",)),
+    (SHAPES, MODEL.replace("  tokens: {all: 8}\n", ""), ("missing key workload.tokens",)),
+    (SHAPES, MODEL.replace("tokens: {all: 8}", "tokens: {}"), ("workload.tokens is {}", "at least one entry")),
+    (SHAPES, MODEL.replace("tokens", "token"), ("workload.token", "did you mean tokens")),
+    (SHAPES, MODEL.replace("all: 8", "all: 0"), ("workload.tokens.all is 0", "whole number")),
+    (SHAPES, MODEL + "  tp: 3\n", ("workload.tp: tp = 3", "divisor", "4 attention heads")),
+    (SHAPES, MODEL.replace("model.json", "none.json"), ("workload.config", "none.json", "No such file")),
     ("title: Two shapes", "kind: pick\ntitle: Two shapes", ("kind is 'pick'", "picks, search, raster")),
     (
         "title: Two shapes",
@@ -184,9 +193,25 @@ def test_llama2_7b_is_about_28_tflop_at_2048_tokens() -> None:
     }  # fmt: skip
 
 
-def test_grouped_heads_narrow_qkv(tmp_path: Path) -> None:
-    study = load_study(written(tmp_path, GOOD.replace(SHAPES, MODEL)))
-    assert study.works[0].n == 64 + 2 * 2 * 16
+def test_a_model_is_read_from_the_file_beside_the_study(tmp_path: Path) -> None:
+    study = load_study(written(tmp_path, GOOD.replace(SHAPES, MODEL + "  tp: 2\n")))
+    assert study.subject == "model"
+    assert {w.name: (w.m, w.n, w.k, w.count) for w in study.works} == {
+        "qkv": (8, (64 + 2 * 2 * 16) // 2, 64, 2), "o": (8, 64, 32, 2), "gate_up": (8, 128, 64, 2),
+        "down": (8, 64, 64, 2), "lm_head": (8, 50, 64, 1),
+    }  # fmt: skip
+
+
+def test_experts_are_launches_of_their_own(tmp_path: Path) -> None:
+    config = CONFIG.replace("mistral", "mixtral").replace("}", ', "num_local_experts": 4, "num_experts_per_tok": 2}')
+    study = load_study(written(tmp_path, GOOD.replace(SHAPES, MODEL), config))
+    assert [(w.m, w.n, w.k, w.count) for w in study.works if w.name == "experts_down"] == [(4, 64, 128, 2 * 4)]
+
+
+def test_a_model_whose_gemm_is_too_large_names_it(tmp_path: Path) -> None:
+    config = CONFIG.replace('"intermediate_size": 128', '"intermediate_size": 2147483647')
+    with pytest.raises(GemmsimError, match="GEMM gate_up: N = 4294967294"):
+        load_study(written(tmp_path, GOOD.replace(SHAPES, MODEL), config))
 
 
 def test_a_switch_may_be_off(tmp_path: Path) -> None:

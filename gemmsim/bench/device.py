@@ -239,9 +239,13 @@ _C_TYPES: Mapping[str, Any] = {
 
 
 def _packed(value: Any) -> Any:
-    """A kernel's argument in memory: numpy scalar and tensor map by value, None as null, an array as its address."""
+    """A kernel's argument in memory: numpy scalar, tensor map and words of a struct by value, None as null, an array
+    as its address.
+    """
     if value is None:
         return ctypes.c_void_p(0)
+    if isinstance(value, tuple):
+        return (ctypes.c_uint32 * len(value))(*(word % 2**32 for word in value))
     if isinstance(value, bytes):
         return by_value(value)
     if isinstance(value, np.generic):

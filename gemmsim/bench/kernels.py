@@ -167,4 +167,4 @@ class _Ends:
 
 
 def _integers(plan: Plan) -> tuple[Any, ...]:
-    return tuple(np.int32(x) for x in plan.scalars)
+    return tuple(x if isinstance(x, tuple) else np.int32(x) for x in plan.scalars)

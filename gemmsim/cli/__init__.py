@@ -23,6 +23,7 @@ VERBS = {
     "simulate": "DRAM and L2 traffic and the schedule of a launch, block by block, beside the closed form.",
     "raster": "Orders of the tiles side by side: DRAM bytes, time, and whether it matters.",
     "split": "Whole tiles, split-K and stream-K of a problem side by side: which wins, and why.",
+    "workload": "The GEMMs of a model, from its Hugging Face config.json, or of a convolution.",
     "occupancy": "Blocks per SM from threads, registers and shared memory.",
     "specs": "The GPUs gemmsim knows, and a check of your own file.",
     "compile": "Configurations to cubins: registers, spills, shared memory, warnings. No GPU is needed.",

@@ -314,6 +314,8 @@ def refuse_beside(given: Mapping[str, str | None], beside: str, why: str) -> Non
 
 def refuse_beside_batch(given: Mapping[str, str | None], batch: str) -> None:
     """Raise GemmsimError for an option whose value belongs into the CSV, and for a number in place of a CSV."""
+    if not batch:
+        raise GemmsimError("--batch is '': expected the name of a CSV")
     if batch.isdigit():
         raise GemmsimError(
             f"--batch {batch}: expected the name of a CSV; so many equal problems are --batch-size {batch}"

@@ -48,8 +48,8 @@ def command(
 ) -> None:  # fmt: skip
     """Row by row, column by column, in groups of tile rows (group_m), along Hilbert's curve: DRAM bytes, time, verdict.
 
-    Bytes are the simulator's, times the closed form's with those bytes. Hilbert's curve is shown though no kernel here
-    walks it; its blocks are taken to wait for memory as in the order that reads most nearly as much.
+    Bytes are the simulator's, times the closed form's with those bytes. Hilbert's curve is shown also where the
+    kernel does not walk it; its blocks are taken to wait for memory as in the order that reads most nearly as much.
     """
     p = one_launch(mnk, tile, parameters, gpu, dtype, family, l2, calibration, num_sms, shape)
     from gemmsim.simulate.rasters import rasters

@@ -21,7 +21,7 @@ from gemmsim.cli.options import (
     refuse_beside_batch,
     whole_number,
 )
-from gemmsim.cli.tables import Column, emit, emit_record, human, output_options, progress
+from gemmsim.cli.tables import Column, check_apart, emit, emit_record, human, output_options, progress
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 from gemmsim.rows import check_out
@@ -87,12 +87,14 @@ def command(
         from gemmsim.cli.batch import Options
 
         options = Options(gpu, family, dtype, l2, (), calibration, sms, not no_facts, False, shape)
+        check_apart(out, "--out", {"--batch": batch})
         _batch(batch, out, options, profiled)
         return
     if no_facts:
         raise GemmsimError("--no-facts is given without --batch: expected it with a CSV")
     if trace is not None:
         check_out(trace, "--trace")
+        check_apart(trace, "--trace", {"--out": out})
     how = _how(raster, cluster, persistent)
     p = one_launch(mnk, tile, parameters, gpu, dtype, family, l2, calibration, num_sms, shape)
     from gemmsim.simulate.launch import simulate
@@ -152,14 +154,15 @@ def _notes(p: Prediction, found: Simulated, how: How) -> Iterator[str]:
     yield f"{p.config.family} {config_key(p.config.row(0))}, {batch}{layout}{q.m[0]} x {q.n[0]} x {q.k[0]} {q.dtype} "\
           f"on {p.gpu.name}, {p.gpu.sm_count} SMs, L2 {p.l2}"  # fmt: skip
     if s.simulated:
-        blocks = f"{len(s)} blocks on {p.gpu.sm_count * s.slots} places"
-        yield f"{blocks}: {s.waves} wave{'s' * (s.waves > 1)}, SMs idle {s.idle_share:.1%} of the time, the last " \
-              f"{human(s.tail_s, 's')} with some out of work"  # fmt: skip
+        blocks = f"{s.blocks} block{'s' * (s.blocks > 1)} on {p.gpu.sm_count * s.slots} places"
+        turns = f", {len(s)} tiles and parts of tiles in turn" if s.blocks < len(s) else ""
+        waves = f"{s.waves} wave{'s' * (s.waves > 1)}, SMs idle {s.idle_share:.1%} of the time"
+        yield f"{blocks}{turns}: {waves}, the last {human(s.tail_s, 's')} with some out of work"
     if found.traffic is not None:
         read, operands = found.traffic.dram_read_bytes, _operand_bytes(p)
         yield f"DRAM reads are {read / operands:.2f} x A and B ({human(operands, 'B')})"
     if how.raster:
-        yield f"order of tiles: {how.raster}; the closed form's is the configuration's own"
+        yield f"order of tiles: {how.raster}; what is the closed form's is of the configuration's own"
     if found.note:
         yield f"not simulated, the closed form's: {found.note}"
 
@@ -178,7 +181,7 @@ def _record(p: Prediction, found: Simulated, how: How) -> dict[str, Any]:
         "m": q.m[0], "n": q.n[0], "k": q.k[0], "dtype": q.dtype, "gpu": p.gpu.name, "sm_count": p.gpu.sm_count,
         "family": p.config.family, "l2": p.l2, **p.config.row(0), "raster": how.raster or None,
         "cluster_m": how.cluster_m, "cluster_n": how.cluster_n, "persistent": how.persistent, **found.bytes,
-        **operands, "makespan_s": s.makespan_s, "blocks": len(s) if s.simulated else None, "places": p.gpu.sm_count *
+        **operands, "makespan_s": s.makespan_s, "blocks": s.blocks if s.simulated else None, "places": p.gpu.sm_count *
         s.slots, "waves": s.waves, "idle_share": s.idle_share, "tail_s": s.tail_s,
         **{f"closed_{name}": value for name, value in found.closed.items()}, "closed_time_s": s.closed_form_s,
         "operand_bytes": _operand_bytes(p), "calibration": p.calibration.name, "simulated": int(found.simulated),
@@ -214,7 +217,7 @@ def _columns(p: Prediction, profiled: bool, step: Callable[[int], object]) -> di
                 numbers[name][row] = value
             notes[row], simulated[row] = found.note, found.simulated
         step(1)
-    numbers |= {f"closed_{name}": np.where(feasible, said[name], np.nan) for name in TERMS}
+    numbers |= {f"closed_{name}": said[name] for name in TERMS}
     return {
         "feasible": feasible, "reason": p.reasons, **numbers, "closed_time_s": p.time_s,
         "simulated": flags(simulated, feasible), "note": notes,

@@ -16,6 +16,7 @@ from gemmsim.cli.options import (
     family_and_dtype,
     form_options,
     number_option,
+    parameter_name,
     parameters_given,
     place_options,
     problem_argument,
@@ -23,6 +24,7 @@ from gemmsim.cli.options import (
     said_dtype,
 )
 from gemmsim.cli.tables import Column, emit, output_options, send
+from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
 if TYPE_CHECKING:
@@ -67,8 +69,11 @@ def command(
     gpu = required_gpu(gpu)
     name, kind = family_and_dtype(_family(family, said_dtype(dtype, "--dtype")), dtype, gpu=gpu)
     kept = parameters_given(name, tile, parameters)
-    from gemmsim.simulate.splits import splits
+    from gemmsim.simulate.splits import WAYS, splits
 
+    for text in parameters:
+        if parameter_name(text.partition("=")[0].strip()) in WAYS:
+            raise GemmsimError(f"-p {text}: expected another parameter, {', '.join(WAYS)} are what is compared")
     found = splits(m, n, k, gpu=gpu, dtype=replace(shape, dtype=kind), family=name, config=kept, l2=condition(l2),
                    calibrated=calibration, num_sms=sms)  # fmt: skip
     if format == "json":
@@ -113,5 +118,7 @@ def _notes(found: Splits) -> list[str]:
     notes = [found.verdict, *found.notes, f"calibration: {found.ways[0].calibration}"]
     notes += [f"extrapolated: {len(odd)} of {len(found.ways)} lie outside the fitted rows"] if odd else []
     unplaced = [way.way for way in found.ways if not way.simulated]
-    notes += [f"schedule is the closed form's, for too many blocks: {', '.join(unplaced)}"] if unplaced else []
+    notes += (
+        [f"schedule is the closed form's, for too many blocks or clusters: {', '.join(unplaced)}"] if unplaced else []
+    )
     return [*notes, *(f"note: {note}" for note in found.gpu.notes)]

@@ -7,6 +7,7 @@ turns it into what people read: TFLOP/s, GB/s (base 10), MiB, us below 1 ms.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out, whole_file
 
 FORMATS = ("table", "json", "csv")
@@ -23,6 +25,7 @@ Row = Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: unit -> (below this, divide by, decimals, shown unit); the first line that fits is taken
 _SCALES: Mapping[str, tuple[tuple[float, float, int, str], ...]] = {
+    "FLOP": ((1e9, 1e6, 1, "MFLOP"), (1e12, 1e9, 2, "GFLOP"), (float("inf"), 1e12, 3, "TFLOP")),
     "FLOP/s": ((float("inf"), 1e12, 1, "TFLOP/s"),),
     "B/s": ((float("inf"), 1e9, 0, "GB/s"),),
     "Hz": ((float("inf"), 1e6, 0, "MHz"),),
@@ -61,6 +64,11 @@ def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | No
     if out is not None:
         check_out(out)
     return out
+
+
+def said_format(format: str | None, out: str | None) -> str:
+    """The format that was asked for, else the one that the name of `out` says, else table."""
+    return format or next((kind for kind in ("json", "csv") if str(out).endswith(f".{kind}")), "table")
 
 
 @contextlib.contextmanager
@@ -102,6 +110,18 @@ def emit_record(
         cells, room = [(c.title or c.key, c.text(record)) for c in columns], _room(wrap=out is None)
         lines = [line for cell in cells for line in _lines(cell, (width, 0), (False, False), room)]
         send("\n".join([*lines, *notes]) + "\n", out)
+
+
+def check_apart(out: str | None, option: str, others: Mapping[str, str | None]) -> None:
+    """Raise GemmsimError for an output file that is also one of the others, option -> file; a device may be both."""
+    for other, path in others.items():
+        if out and path and os.path.realpath(out) == os.path.realpath(path) and _is_file(out):
+            raise GemmsimError(f"{option} {out}: expected another file than {other}'s")
+
+
+def _is_file(path: str) -> bool:
+    """Whether it is a regular file, or would be one."""
+    return os.path.isfile(path) or not os.path.exists(path)
 
 
 def send(text: str, out: str | None) -> None:

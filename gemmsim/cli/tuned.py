@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gemmsim.cli.held import CAMPAIGN
-from gemmsim.cli.tables import Column, emit, emit_record, human, send
+from gemmsim.cli.tables import Column, emit, emit_record, human, said_format, send
 from gemmsim.store import default_name
 from gemmsim.tuning.job import MEASURED, RECORDED, Job
 from gemmsim.tuning.result import DEFAULT, FIRST_PICK, LIBRARY, Entry, Tuned
@@ -246,7 +246,7 @@ def _beside(tuned: Tuned, role: str) -> dict[str, Any]:
 
 def show(found: Sequence[Tuned], format: str | None, out: str | None, *, several: bool) -> None:
     """The report of one shape, or a line a shape of several; as `format` says, else as the name of `out` does."""
-    kind = format or next((k for k in ("json", "csv") if str(out).endswith(f".{k}")), "table")
+    kind = said_format(format, out)
     if kind == "table" and not several:
         send("".join(f"{line}\n" for line in lines(found[0])), out)
     elif kind == "table":

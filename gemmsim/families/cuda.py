@@ -53,17 +53,17 @@ class TensorMap:
 class Plan:
     """One launch of a compiled kernel for one problem.
 
-    scalars: int32 arguments behind the common ones. workspace_bytes: device memory the kernel is given behind them (0:
-    no such argument), of which the first zeroed_bytes are zero before the first launch and again after each. second: a
-    kernel that follows (`name` says which), on the same workspace; its arguments are M, N, C, alpha, beta, scale, bias,
-    residual, scalars, workspace. order: an int32 table that goes to the device once. cluster: blocks of a cluster,
-    which the kernel is compiled for (__cluster_dims__).
+    scalars: int32 arguments behind the common ones; a tuple is a struct of 32-bit words. workspace_bytes: device memory
+    the kernel is given behind them (0: no such argument), of which the first zeroed_bytes are zero before the first
+    launch and again after each. second: a kernel that follows (`name` says which), on the same workspace; its arguments
+    are M, N, C, alpha, beta, scale, bias, residual, scalars, workspace. order: an int32 table that goes to the device
+    once. cluster: blocks of a cluster, which the kernel is compiled for (__cluster_dims__).
     """
 
     grid: tuple[int, int, int]
     threads: int
     dynamic_smem_bytes: int = 0
-    scalars: tuple[int, ...] = ()
+    scalars: tuple[int | tuple[int, ...], ...] = ()
     workspace_bytes: int = 0
     zeroed_bytes: int = 0
     name: str = "gemm"

@@ -99,6 +99,8 @@ class Traits:
     cluster_n: FloatArray = field(default_factory=_ones)
     #: blocks stay and compute one tile after another: the next tile's loads run while a result is stored
     persistent: BoolArray = field(default_factory=_no)
+    #: tiles of a persistent block that take turns: one's math runs while another's result is stored
+    tiles_under_way: FloatArray = field(default_factory=_ones)
 
 
 @dataclass(frozen=True)

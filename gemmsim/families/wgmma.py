@@ -17,7 +17,17 @@ from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.families.wavefronts import LANES
 from gemmsim.families.wgmma_launch import DTYPES, LAYOUT_RULE, LAYOUTS_OF, SOURCE, macros, plan
-from gemmsim.families.wgmma_resources import COLUMNS_STEP, MOST_COLUMNS, ROWS, along_k, lacking, starts, x_side, y_side
+from gemmsim.families.wgmma_resources import (
+    COLUMNS_STEP,
+    MOST_COLUMNS,
+    ROWS,
+    along_k,
+    lacking,
+    sharers,
+    starts,
+    x_side,
+    y_side,
+)
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Gemm
 
@@ -34,6 +44,7 @@ PARAMETERS = (
     Parameter("bk", (32, 64, 128), 64, 16, 256, True, "depth of a k-step: 64, 128 or 256 bytes"),
     Parameter("stages", tuple(range(2, 17)), 4, 1, 32, False, "buffers in shared memory"),
     Parameter("consumers", (1, 2, 3), 2, 1, 3, False, "warpgroups that multiply, beside one that loads"),
+    Parameter("pingpong", (0, 1), 0, 0, 1, False, "1: consumers take turns, a tile each; 0: they share every tile"),
     Parameter("cluster_m", (1, 2), 2, 1, 4, True, "blocks of a cluster along M, which share tiles of B"),
     Parameter("cluster_n", (1, 2), 1, 1, 4, True, "blocks of a cluster along N, which share tiles of A"),
     Parameter("swap", (0, 1), 0, 0, 1, False, "1: C^T = B^T A^T, so that N is what is cut into 64s, and M into 8s"),
@@ -111,8 +122,11 @@ def _stride_rules(r: Refusals, problem: Gemm) -> None:
 
 def _tile_rules(r: Refusals, problem: Gemm, config: Config) -> None:
     """Consumers share out 64s of wgmma's M side; its N side is one instruction wide."""
-    x, y, consumers, cluster = x_side(config), y_side(config), config["consumers"], cluster_of(config)
-    r.when("x_side", x % (ROWS * consumers) != 0, "bm (bn with swap) is no multiple of 64 x consumers")
+    x, y, cluster = x_side(config), y_side(config), cluster_of(config)
+    few = "bm (bn with swap) is no multiple of 64 x consumers, or of 64 where they take turns"
+    r.when("x_side", x % (ROWS * sharers(config)) != 0, few)
+    alone = (config["pingpong"] == 1) & (config["consumers"] == 1)
+    r.when("pingpong", alone, "one consumer has none to take turns with")
     r.when("y_side", y % COLUMNS_STEP != 0, "bn (bm with swap) is no multiple of 8")
     r.over("y_side", y, MOST_COLUMNS, "columns of one wgmma (bn, or bm with swap)")
     r.over("box", x, TMA_BOX, "elements of one side of a TMA box (bm, or bn with swap)")
@@ -120,10 +134,10 @@ def _tile_rules(r: Refusals, problem: Gemm, config: Config) -> None:
     known = " or ".join(map(str, STEP_BYTES))
     r.when("step_bytes", ~np.isin(step, STEP_BYTES), f"bk x {problem.a_bytes} B is not {known}")
     r.when("cluster", ~np.isin(cluster, CLUSTERS), "cluster_m x cluster_n is not 1, 2 or 4")
-    for name, side, sharers in (("a", "bm", "cluster_n"), ("b", "bn", "cluster_m")):
+    for name, side, loaders in (("a", "bm", "cluster_n"), ("b", "bn", "cluster_m")):
         rows = config[side] if along_k(form(problem), name) else config["bk"]
-        broken = rows % (COLUMNS_STEP * config[sharers]) != 0
-        what = f"a tile of {name.upper()} has no whole eights of rows for each of {sharers} blocks"
+        broken = rows % (COLUMNS_STEP * config[loaders]) != 0
+        what = f"a tile of {name.upper()} has no whole eights of rows for each of {loaders} blocks"
         r.when(f"share_{name}", broken, what)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isqrt
 
@@ -13,10 +13,12 @@ from gemmsim.families.hilbert import curve
 from gemmsim.families.refuse import check_layout
 from gemmsim.families.wgmma_resources import (
     ROW_BYTES,
+    ROWS,
     STORED_BYTES,
     along_k,
     chunk,
     dynamic_smem_bytes,
+    sharers,
     stored_columns,
     threads,
 )
@@ -32,7 +34,8 @@ LAYOUT_RULE = (
 )
 #: parameter -> macro; the others are arguments, or go into the plan
 MACROS = {
-    "bm": "BM", "bn": "BN", "bk": "BK", "stages": "STAGES", "consumers": "CONSUMERS", "cluster_m": "CLUSTER_M",
+    "bm": "BM", "bn": "BN", "bk": "BK", "stages": "STAGES", "consumers": "CONSUMERS", "pingpong": "PINGPONG",
+    "cluster_m": "CLUSTER_M",
     "cluster_n": "CLUSTER_N", "swap": "SWAP", "blocks": "BLOCKS", "hilbert": "HILBERT", "stream_k": "STREAM_K",
 }  # fmt: skip
 #: k-steps of a tile that stream-K gives to one cluster at least, where it cuts it
@@ -43,8 +46,6 @@ PART_DEPTH = 8
 FLAG_ALIGNMENT = 256
 #: of strides in a tensor map
 TMA_BYTES = 16
-#: rows of wgmma's M side of one warp
-WARP_ROWS = 16
 
 
 def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:
@@ -59,19 +60,20 @@ def plan(m: int, n: int, k: int, config: Mapping[str, int], form: Form, slots: i
     """The launch; slots: blocks that reside on the GPU at once.
 
     Scalars: cluster tiles of all problems, those computed in one go, slices of the others (stream-K: least k-steps),
-    group_m.
+    group_m; and a struct with a `divisor` for each number that the kernel divides by: tiles of a problem, of a group of
+    rows (along a curve: of a row), rows of a group and of the last one, slices.
     """
     grid = Grid.of(m, n, config, form)
     steps, clusters = -(-k // config["bk"]), max(1, slots // grid.cluster)
     share = _stream_k if config["stream_k"] else _split
     busy, whole, slices, parts = share(grid.tiles, steps, k, config, clusters)
-    flags = -(-4 * parts * grid.cluster * config["consumers"] // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
+    flags = -(-4 * parts * grid.cluster * int(sharers(_columns(config))[0]) // FLAG_ALIGNMENT) * FLAG_ALIGNMENT
     # more rows than there are change nothing, and group_m * columns would leave 32 bits
     group_m = max(1, min(config["group_m"], grid.rows))
     smem = int(dynamic_smem_bytes(_columns(config), form)[0])
     return Plan(
         (busy * grid.cluster, 1, 1), int(threads(config["consumers"])), smem,
-        (grid.tiles, whole, slices, group_m),
+        (grid.tiles, whole, slices, group_m, tuple(grid.divisors(group_m, slices, config["hilbert"]))),
         workspace_bytes=max(flags + 4 * parts * grid.cluster * config["bm"] * config["bn"], FLAG_ALIGNMENT),
         zeroed_bytes=flags, maps=maps(m, n, k, config, form),
         order=curve(grid.rows, grid.columns).astype(np.int32) if config["hilbert"] else None, cluster=grid.cluster,
@@ -95,6 +97,24 @@ class Grid:
             for size, side, across in ((m, "bm", "cluster_m"), (n, "bn", "cluster_n"))
         )
         return Grid(rows, columns, rows * columns * form.batch, config["cluster_m"] * config["cluster_n"])
+
+    def divisors(self, group_m: int, slices: int, hilbert: int) -> Iterator[int]:
+        """`divisor` of what the kernel divides tiles and k-steps by."""
+        group = self.columns * (1 if hilbert else group_m)
+        for number in (self.rows * self.columns, group, group_m, self.rows % group_m or group_m, slices):
+            yield from divisor(number)
+
+
+def divisor(number: int) -> tuple[int, int]:
+    """What 0 <= a < 2^31 is multiplied with, and by how much of the upper half is shifted, for a // number.
+
+    ceil(2^(31 + l) / number), and l - 1, where 2^l is the least power of two from number on; 0 and 0 of 1 (Granlund and
+    Montgomery 1994).
+    """
+    if number == 1:
+        return 0, 0
+    bits = (number - 1).bit_length()
+    return -(-(2 ** (31 + bits)) // number), bits - 1
 
 
 def _split(tiles: int, steps: int, k: int, config: Mapping[str, int], clusters: int) -> tuple[int, int, int, int]:
@@ -149,9 +169,9 @@ def _operand(operand: str, side: int, k: int, config: Mapping[str, int], form: F
 
 
 def _result(m: int, n: int, config: Mapping[str, int], form: Form) -> TensorMap:
-    """C in boxes of a warp's 16 rows of wgmma's M side by a part of its N side."""
+    """C in boxes of a warpgroup's 64 rows of wgmma's M side by a part of its N side."""
     part = int(stored_columns(_columns(config))[0])
-    box = (WARP_ROWS, part, 1) if config["swap"] else (part, WARP_ROWS, 1)
+    box = (ROWS, part, 1) if config["swap"] else (part, ROWS, 1)
     row = box[0] * STORED_BYTES
     strides = (n * STORED_BYTES, m * n * STORED_BYTES)
     return TensorMap("c", str(form_of(form).dtype_c), (n, m, form.batch), strides, box, row if row > TMA_BYTES else 0)

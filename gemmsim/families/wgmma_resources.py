@@ -20,7 +20,7 @@ from gemmsim.problem import DTYPE_BYTES, Form, Gemm, IntArray, form_of
 Columns = Mapping[str, IntArray] | Config
 Whole = TypeVar("Whole", int, IntArray)
 #: what decides registers, shared memory and a block's counts
-COLUMNS = ("bm", "bn", "bk", "stages", "consumers", "cluster_m", "cluster_n", "swap", "blocks", "stream_k")
+COLUMNS = ("bm", "bn", "bk", "stages", "consumers", "pingpong", "cluster_m", "cluster_n", "swap", "blocks", "stream_k")
 WARPGROUP = 128  # threads
 #: rows that one wgmma multiplies; its columns, in steps of
 ROWS, COLUMNS_STEP, MOST_COLUMNS = 64, 8, 256
@@ -28,8 +28,8 @@ ALIGNMENT_BYTES, BARRIER_BYTES = 1024, 16
 ROW_BYTES = 128  # of a tile in shared memory, swizzled among themselves
 #: elements of such a row, of operands that lie along M or N
 CHUNKS = (64, 32, 16)
-#: bytes of a consumer's epilogue, for each column of Y that is stored at a time: two buffers a warp, 16 rows of C each
-EPILOGUE_BYTES, MOST_EIGHTS = 4 * 2 * 32, 8
+#: bytes of a consumer's epilogue, for each column of Y that is stored at a time: two buffers, 64 results of 2 B each
+EPILOGUE_BYTES, MOST_EIGHTS = 2 * 64 * 2, 8
 #: bytes of C's element that the copy engine stores
 STORED_BYTES = 2
 REGISTERS, MOST_AT_ENTRY, MOST_CONSUMER = 65536, 256, 240
@@ -66,9 +66,14 @@ def y_side(u: Columns) -> IntArray:
     return np.where(u["swap"] == 1, u["bm"], u["bn"])
 
 
+def sharers(u: Columns) -> IntArray:
+    """Consumers that share a tile."""
+    return np.where(u["pingpong"] == 1, 1, u["consumers"])
+
+
 def sums(u: Columns) -> IntArray:
     """Sums a thread of a consumer holds."""
-    return np.asarray(x_side(u) // ROWS * y_side(u) // (2 * u["consumers"]))
+    return np.asarray(x_side(u) // ROWS * y_side(u) // (2 * sharers(u)))
 
 
 def along_k(shape: Form, operand: str) -> bool:
@@ -114,7 +119,7 @@ def ends_bytes(u: Columns, stored: bool) -> IntArray:
 
 
 def stored_columns(u: Columns) -> IntArray:
-    """Columns of Y that a warp stores at a time: the most that divide it, of any eights up to 64 where they are rows of
+    """Columns of Y that are stored at a time: the most that divide it, of any eights up to 64 where they are rows of
     C (swap), of 64, 32, 16 and 8 where they are a swizzled row."""
     eights = y_side(u) // COLUMNS_STEP
     most = np.ones_like(eights)

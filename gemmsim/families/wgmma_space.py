@@ -31,8 +31,8 @@ from gemmsim.problem import IntArray
 SMEM_BYTES, RESERVED_BYTES = 233472, 1024
 #: buffers beyond which a pipeline is no better, and with which it is no pipeline yet
 DEEP, SHALLOW = 8, 2
-#: elements of wgmma's M side for so many consumers
-X_SIDES = {1: (64, 128), 2: (128, 256), 3: (192,)}
+#: elements of wgmma's M side for so many consumers that share it, or that take turns
+X_SIDES = {(1, 0): (64, 128), (2, 0): (128, 256), (3, 0): (192,), (2, 1): (64, 128)}
 #: bytes of operands, each with the k-steps that it takes
 STEPS = {1: (64, 128), 2: (32, 64, 128), 4: (32,)}
 #: the least elements of a tile that a cluster is formed for, or that is split into many slices
@@ -53,11 +53,11 @@ def space(parameters: Sequence[Parameter]) -> Config:
 
 
 def _tiles(choices: Mapping[str, Sequence[int]]) -> Columns:
-    both = grid(choices, "bm", "bn", "consumers", "swap")
-    x, y, consumers = x_side(both), y_side(both), both["consumers"]
+    both = grid(choices, "bm", "bn", "consumers", "pingpong", "swap")
+    x, y = x_side(both), y_side(both)
     known = np.zeros(len(x), bool)
-    for count, sides in X_SIDES.items():
-        known |= (consumers == count) & np.isin(x, sides)
+    for (count, turns), sides in X_SIDES.items():
+        known |= (both["consumers"] == count) & (both["pingpong"] == turns) & np.isin(x, sides)
     coarse = (y <= FINE) | ((y <= MEDIUM) & (y % 16 == 0)) | (y % 32 == 0)
     turned = (both["swap"] == 0) | (both["bm"] % ROWS != 0)
     return where(both, known & coarse & turned)

@@ -7,7 +7,7 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import WGMMA, Traits
-from gemmsim.families.wgmma_resources import ROWS, along_k, loaded_bytes, sums, x_side, y_side
+from gemmsim.families.wgmma_resources import ROWS, along_k, loaded_bytes, sharers, sums, x_side, y_side
 from gemmsim.problem import FloatArray, Form, Gemm
 
 WAVEFRONT_BYTES, SECTOR_BYTES = 128, 32
@@ -29,7 +29,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
     """
     shape = form(problem)
     x, y, e = x_side(config).astype(np.float64), y_side(config).astype(np.float64), problem.a_bytes
-    bk, consumers = config["bk"].astype(np.float64), config["consumers"].astype(np.float64)
+    bk, consumers = config["bk"].astype(np.float64), sharers(config).astype(np.float64)
     count = x / ROWS * bk * e / MMA_BYTES
     warps, zero, no = WARPS * consumers, np.zeros(1), np.zeros(1, bool)
     half = np.full(1, 0.5)
@@ -74,6 +74,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         cluster_m=config["cluster_m"].astype(np.float64),
         cluster_n=config["cluster_n"].astype(np.float64),
         persistent=np.ones(1, bool),
+        tiles_under_way=np.where(config["pingpong"] == 1, config["consumers"], 1).astype(np.float64),
     )
 
 

@@ -71,7 +71,8 @@ def blocks(x: Case, d: Demand, free: Set[str] = NOTHING) -> tuple[Blocks, Blocks
         fill, start = np.where(stays, 0, fill), np.where(stays, 0, start)
     lone_ends = fill + d.lone_factor * (start + epilogue)
 
-    work = d.k_steps * depth * busy + start + epilogue + spill
+    beside = np.where(x.traits.tiles_under_way > 1, 0, start + epilogue)  # of results, what math waits for
+    work = d.k_steps * depth * busy + beside + spill
 
     def walking(steps: FloatArray, ends: FloatArray) -> FloatArray:
         """Clocks of so many k-steps of a lone block, and of what comes before and behind them."""
@@ -85,11 +86,11 @@ def blocks(x: Case, d: Demand, free: Set[str] = NOTHING) -> tuple[Blocks, Blocks
     tiles = Blocks(d.units.whole, work, alone, walked)
     if not d.units.parts.any():
         return tiles, None
-    ends, steps, begun = start + epilogue, d.units.part_steps * depth, d.units.begun
+    steps, begun = d.units.part_steps * depth, d.units.begun
     fixup = _of("split", d.fixup_clk, free)
     walked = d.units.part_steps * walk + begun * lone_ends + fixup if fetched else ZERO
     alone = walking(steps, begun * lone_ends) + spill_lone + fixup
-    return tiles, Blocks(d.units.parts, steps * busy + begun * ends + spill, alone, walked)
+    return tiles, Blocks(d.units.parts, steps * busy + begun * beside + spill, alone, walked)
 
 
 def _stream(
@@ -99,12 +100,15 @@ def _stream(
 
     step: clocks of a k-step of either. While results are stored the loads of the next tile go on until all buffers are
     full, `depth` k-steps of them. Math bound, an epilogue costs all of its time: 64 k-steps of 128 x 256 x 64 take
-    65,536 clocks of math, their epilogue some 1,500, 2 %. Bound by loads, none of it up to depth x chain.
+    65,536 clocks of math, their epilogue some 1,500, 2 %. Bound by loads, none of it up to depth x chain. Where tiles
+    take turns an epilogue runs beside the math of the others and costs nothing up to their time.
     """
+    under_way = x.traits.tiles_under_way
     chain, lone = step
     lone = lone + _of("latency", d.exposed_clk, free)
     beyond = np.maximum(0, ends - x.traits.depth * chain)
-    return soft_max(x.c["pipe_sharpness"], steps * lone + ends, steps * chain + beyond)
+    own = np.maximum(steps * lone, (steps * lone + ends) / under_way)
+    return soft_max(x.c["pipe_sharpness"], own, steps * chain + np.where(under_way > 1, 0, beyond))
 
 
 def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> FloatArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gemmsim.model.traffic import reach, unmerged
 from gemmsim.problem import FloatArray, IntArray
@@ -16,9 +17,9 @@ from gemmsim.simulate import progress
 from gemmsim.simulate.launched import Launched, TooLarge
 from gemmsim.simulate.raster import order
 
-#: pieces of a panel along K: of a block that walks all of it, of one that walks a share
+#: pieces along K of a panel, or of each slice of it; of a panel that blocks walk in shares
 PIECES, STREAM_PIECES = 16, 48
-#: visits that are looked at, and the fewest pieces of a panel that make them fewer
+#: visits that are looked at, and the fewest pieces of a panel, or of a slice of it, that make them fewer
 MAX_VISITS, LEAST_PIECES = 1 << 21, 4
 
 
@@ -120,7 +121,7 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     key = np.concatenate([together * panels * x.batch + panel for panel in (of_a, of_b)])
     _, first, visit, readers = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     panel, part = np.concatenate([of_a, of_b])[first], first % len(tile)
-    pieces = _pieces(x, len(first))
+    pieces = _pieces(x, (p.last - p.first)[part])
     begin, end = (np.ceil(edge[part] * pieces - 0.5).astype(np.int64) for edge in (p.first, p.last))
     count = end - begin
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -132,7 +133,8 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     piece = panel * pieces + at
     sort = np.lexsort((time, piece))
     panel = panel[sort] % panels
-    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b])))
+    asks = np.concatenate([column[tile] % x.cluster_n == 0, row[tile] % x.cluster_m == 0])
+    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b]), asks))
     requests, cold_requests = (np.repeat(share, count)[sort].astype(np.float64) for share in asked)
     sizes = panel_bytes(x) / pieces
     return Visits(
@@ -146,14 +148,21 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     )
 
 
-def _requests(x: Launched, p: Parts, panels: IntArray) -> tuple[FloatArray, FloatArray]:
+def _requests(x: Launched, p: Parts, panels: IntArray, asks: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
     """Of what the part of each block asks of its panel, the share that L2 sees: A of all parts, then B.
 
     All of it for the first of its wave; of others what is not merged with the one before and, if DRAM has to bring it
-    (the second array), with the first.
+    (the second array), with the first. asks: who asks for its cluster; the others get what comes for it.
     """
-    block = np.tile(np.arange(len(p.tile)), 2)
-    wave = np.tile(p.gang // x.blocks_per_sm * (int(p.code.max()) + 1) + p.code, 2)
+    seen, cold = np.zeros(len(asks)), np.zeros(len(asks))
+    seen[asks], cold[asks] = _of_askers(x, p, panels[asks], np.flatnonzero(asks))
+    return seen, cold
+
+
+def _of_askers(x: Launched, p: Parts, panels: IntArray, places: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Those shares for the blocks that ask, by their places among the parts, A then B."""
+    block = places % len(p.tile)
+    wave = (p.gang // x.blocks_per_sm * (int(p.code.max()) + 1) + p.code)[block]
     sort = np.lexsort((block, panels, wave))
     block = block[sort].astype(np.float64)
     begins = np.concatenate([[True], (np.diff(wave[sort]) != 0) | (np.diff(panels[sort]) != 0)])
@@ -167,16 +176,18 @@ def _requests(x: Launched, p: Parts, panels: IntArray) -> tuple[FloatArray, Floa
     return seen, cold
 
 
-def _pieces(x: Launched, walks: int) -> int:
-    """Pieces of a panel, a multiple of the slices where tiles are sliced."""
-    if x.streams:
-        return STREAM_PIECES
-    wanted = min(PIECES, max(LEAST_PIECES, MAX_VISITS * x.slices // walks))
-    pieces = -(-wanted // x.slices) * x.slices
-    if walks * pieces // x.slices > 2 * MAX_VISITS:
-        most = 2 * MAX_VISITS * x.slices // pieces
-        raise TooLarge(f"{walks} walks along a panel, more than the {most} that are walked")
-    return pieces
+def _pieces(x: Launched, lengths: FloatArray) -> int:
+    """Pieces of a panel, as many of each slice where tiles are sliced. lengths: of all walks, in panels.
+
+    Raises TooLarge.
+    """
+    finest = STREAM_PIECES if x.streams else PIECES
+    length = float(lengths.sum()) * x.slices
+    wanted = int(np.clip(MAX_VISITS / length, LEAST_PIECES, finest))
+    if length * wanted > 2 * MAX_VISITS:
+        most = int(2 * MAX_VISITS / (length * wanted) * len(lengths))
+        raise TooLarge(f"{len(lengths)} walks along a panel, more than the {most} that are walked")
+    return wanted * x.slices
 
 
 def panel_bytes(x: Launched) -> FloatArray:

@@ -22,6 +22,7 @@ from gemmsim.simulate.launched import Launched
 DEPTH = 3
 #: bins of time: so many for what fills one side, at least and at most
 BINS_A_SIDE, LEAST_BINS, MOST_BINS = 8, 64, 600
+Place = tuple[IntArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,23 @@ class Window:
 
     def since(self, begin: FloatArray, end: FloatArray) -> FloatArray:
         """Bytes first seen after `begin`, up to `end`; times in bins."""
-        return np.maximum(self.before(end, begin) - self.before(begin, begin), 0)
+        first, until = _place(begin, self.bins), _place(end, self.bins)
+        return np.maximum(self.before(until, first) - self.before(first, first), 0)
 
-    def before(self, end: FloatArray, last: FloatArray) -> FloatArray:
+    def before(self, end: Place, last: Place) -> FloatArray:
         """Bytes of visits before `end` whose last visit was before `last`."""
-        i, j = (np.minimum(t.astype(np.int64), self.bins - 1) for t in (end, last))
-        u, v, s = end - i, last - j, self.seen
-        low = s[i, j] * (1 - v) + s[i, j + 1] * v
-        return np.asarray(low * (1 - u) + (s[i + 1, j] * (1 - v) + s[i + 1, j + 1] * v) * u)
+        (i, u), (j, v), width, seen = end, last, self.seen.shape[1], self.seen.ravel()
+        corner = i * width + j
+        low, high = seen.take(corner), seen.take(corner + width)
+        low += (seen.take(corner + 1) - low) * v
+        high += (seen.take(corner + width + 1) - high) * v
+        return np.asarray(low + (high - low) * u)
+
+
+def _place(time: FloatArray, bins: int) -> Place:
+    """The bin of each time, and how far into it."""
+    whole = np.minimum(time.astype(np.int64), bins - 1)
+    return whole, time - whole
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,7 @@ def find(x: Launched, v: Visits, s: Stores, end: float) -> Found:
     bins = int(np.clip(BINS_A_SIDE * max(gangs, volume / x.side_bytes), LEAST_BINS, MOST_BINS))
     scale = bins / end * (1 - 1e-12)
     time, stored = v.time * scale, s.time * scale
+    place = _place(time, bins)
     back = _back(v.piece)
     lonely = np.exp2(-v.readers) if x.partitions > 1 else np.zeros(len(time))  # no reader on a side
     cold = np.where(back.there[0], 0.0, 1.0)
@@ -84,7 +95,7 @@ def find(x: Launched, v: Visits, s: Stores, end: float) -> Found:
         touched = 1 - lonely * (1 - cold), 1 - lonely
         weights = [back.weights(t) for t in touched]
         window = _window(bins, time, v.size_bytes, back, touched, weights, (stored, _stored(x, s)))
-        misses = _misses(x, window, time, back)
+        misses = _misses(x, window, place, back)
         gone = [_gone(misses, w) for w in weights]
         cold = gone[0] * (1 - lonely + lonely * gone[1])
     both = 1 - np.exp2(1 - v.seen(cold)) if x.partitions > 1 else 0.0  # requests on either side: two places look it up
@@ -128,13 +139,14 @@ def _window(
     return Window(seen.reshape(width, width).cumsum(0).cumsum(1), bins)
 
 
-def _misses(x: Launched, window: Window, time: FloatArray, back: _Back) -> list[FloatArray]:
+def _misses(x: Launched, window: Window, place: Place, back: _Back) -> list[FloatArray]:
     """Probability that a place is lost that was touched last by the visit before, the one before that, and so on."""
-    begun, out = window.before(time, time), []
+    begun, (whole, rest), out = window.before(place, place), place, []
     for at, there in zip(back.at, back.there, strict=True):
-        lost = np.zeros(len(time))
-        at, now = at[there], time[there]
-        lost[there] = miss_share(window.before(now, time[at]) - begun[at], x.side_bytes)
+        lost = np.zeros(len(whole))
+        at = at[there]
+        seen = window.before((whole[there], rest[there]), (whole[at], rest[at])) - begun[at]
+        lost[there] = miss_share(seen, x.side_bytes)
         out.append(lost)
     return out
 

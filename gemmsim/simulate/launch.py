@@ -11,7 +11,6 @@ from gemmsim.model.predict import Prediction
 from gemmsim.problem import FloatArray
 from gemmsim.simulate import cache
 from gemmsim.simulate.launched import Launched, TooLarge, launched
-from gemmsim.simulate.raster import GROUPED
 from gemmsim.simulate.schedule import PLAIN, How, Schedule, schedule
 from gemmsim.simulate.score import Bytes, closed
 
@@ -58,6 +57,8 @@ def simulate(
     said = said or closed_form(p, profiled=profiled)
     found, note = walked(p, row, how.raster, profiled=profiled)
     plan = schedule(p, row, how, asked(*found) if found else None)
+    if note and how.raster:
+        note += f"; bytes are of the configuration's own order, not {how.raster}"
     notes = [note, "" if plan.simulated else f"time: {plan.note.partition(':')[0]}"]
     closed_row = {name: float(column[row]) for name, column in said.items()}
     return Simulated(plan, found[1] if found else None, closed_row, "; ".join(text for text in notes if text))
@@ -70,7 +71,7 @@ def walked(
     if p.l2 == "warm":
         return None, "traffic: a warm L2, and the simulator begins with a cold one"
     try:
-        launch = launched(p, row, raster or GROUPED, group_m)
+        launch = launched(p, row, raster, group_m)
         return (launch, cache.traffic(launch, cold_second=profiled)), ""
     except TooLarge as error:
         return None, f"traffic: {error}"

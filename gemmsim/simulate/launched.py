@@ -12,10 +12,12 @@ from gemmsim.model import drift, effects, geometry, latency, solver, split
 from gemmsim.model.case import make_case
 from gemmsim.model.demand import Case
 from gemmsim.model.predict import Prediction
-from gemmsim.simulate.raster import COLUMN, GROUPED, ROW
+from gemmsim.simulate.raster import COLUMN, GROUPED, HILBERT, ROW
 
 #: tiles of C in a launch that is walked block by block; a larger one takes seconds
 MAX_TILES = 1 << 18
+#: blocks of such a launch, where slices are more than tiles
+MAX_BLOCKS = 1 << 21
 
 
 class TooLarge(GemmsimError):
@@ -59,6 +61,8 @@ class Launched:
     side_bytes: float  # capacity of one L2 partition
     partitions: int
     dram_wait: float = 1.0  # how many times as long a request waits for DRAM as for L2
+    cluster_m: int = 1  # blocks along M that share what one of them asks for of B, and along N of A
+    cluster_n: int = 1
     abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
@@ -110,8 +114,14 @@ def ordered(x: Case, raster: str, group_m: int | None = None) -> Case:
     return x if group_m is None else replace(x, group_m=np.full(1, float(group_m)))
 
 
-def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | None = None) -> Launched:
-    """The launch of a row of a prediction, group_m its own unless another is given.
+def own_raster(config: Config, row: int = 0) -> str:
+    """The order that the kernel walks: Hilbert's curve where the parameter `hilbert` asks for it, else groups."""
+    asked = config.values.get("hilbert")
+    return HILBERT if asked is not None and asked[row] else GROUPED
+
+
+def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None = None) -> Launched:
+    """The launch of a row of a prediction, raster and group_m its own unless others are given.
 
     Raises GemmsimError for one that cannot launch, TooLarge.
     """
@@ -134,6 +144,9 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | 
     elif whole < tiles:
         slices = round(min(_one(t.split_k), _one(steps)))
         whole = whole if slices > 1 else tiles
+    blocks = whole + (tiles - whole) * slices
+    if blocks > MAX_BLOCKS:
+        raise TooLarge(f"{blocks} blocks, more than the {MAX_BLOCKS} that are walked")
     share, catching_up = solver.contention(x, effects.fill(x))
     return Launched(
         m=int(q.m[0]),
@@ -150,10 +163,12 @@ def launched(p: Prediction, row: int = 0, raster: str = GROUPED, group_m: int | 
         result_reads=x.result_reads,
         reads_c=q.beta,
         bias=x.bias,
-        raster=raster,
+        raster=raster or own_raster(p.config, row),
         group_m=round(min(_one(x.group_m), tiles_m)),
         whole=whole,
         slices=slices,
+        cluster_m=round(_one(t.cluster_m)),
+        cluster_n=round(_one(t.cluster_n)),
         abreast=bool(_one(t.sums_slices)),
         streams=streams,
         sms=p.gpu.sm_count,

@@ -1,7 +1,8 @@
 """Orders of a launch's tiles side by side: rows, columns, groups of rows, Hilbert's curve; and whether it matters.
 
 DRAM bytes are the simulator's; the time is the closed form's with those bytes. Along Hilbert's curve, which the closed
-form does not know, blocks wait for memory as in the order that reads most nearly as much.
+form does not know, blocks wait for memory as in the order that reads most nearly as much. A kernel can walk the curve
+where its family has a parameter `hilbert`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.model import solver
 from gemmsim.model.predict import Prediction
 from gemmsim.simulate.launch import asked, walked
+from gemmsim.simulate.launched import own_raster
 from gemmsim.simulate.raster import COLUMN, GROUPED, HILBERT, ROW
 from gemmsim.simulate.schedule import solved
 from gemmsim.simulate.score import operand_bytes
@@ -71,29 +73,38 @@ def rasters(p: Prediction) -> Rasters:
     found = [*_orders(p)]
     best = min(o.time_s for o in found if o.in_kernel)
     ranked = sorted((replace(o, share=best / o.time_s) for o in found), key=lambda o: o.time_s)
-    closed = () if found[0].simulated else ("too many blocks to walk: DRAM bytes are the closed form's, no Hilbert",)
-    return Rasters(key, tuple(ranked), _verdict(p, ranked), closed)
+    return Rasters(key, tuple(ranked), _verdict(p, ranked), tuple(_unwalked(found)))
+
+
+def _unwalked(found: Sequence[Order]) -> Iterator[str]:
+    missed = [o.name for o in found if not o.simulated]
+    if missed:
+        which = "" if len(missed) == len(found) else f" of {', '.join(missed)}"
+        curve = "" if found[-1].raster == HILBERT else ", no Hilbert"
+        yield f"too many blocks to walk: DRAM bytes{which} are the closed form's{curve}"
 
 
 def _orders(p: Prediction) -> Iterator[Order]:
     """Every order that differs from the others; one alone where there is one row or column of tiles."""
     _, d = solved(p, 0)
     tiles_m, tiles_n = int(d.tiles_m[0]), int(d.tiles_n[0])
-    own = min(int(families.family(p.config.family).group_m(p.config)[0]), tiles_m)
-    groups = {1, tiles_m, own, *(g for g in GROUPS if g < tiles_m)} if min(tiles_m, tiles_n) > 1 else {own}
+    counts_as = min(int(families.family(p.config.family).group_m(p.config)[0]), tiles_m)
+    one, curved = min(tiles_m, tiles_n) == 1, own_raster(p.config) == HILBERT
+    own = 0 if curved and not one else counts_as
+    groups = {own} if one else {1, tiles_m, own or 1, *(g for g in GROUPS if g < tiles_m)}
     found = []
     for group in sorted(groups):
         raster = ROW if group == 1 else COLUMN if group == tiles_m else GROUPED
         found.append(_order(p, raster, group, group, own))
         yield found[-1]
-    if len(found) > 1 and found[0].simulated:
-        curve = _order(p, HILBERT, 0, own, own)
+    if not one and (found[0].simulated or curved):
+        curve = _order(p, HILBERT, 0, counts_as, own)
         near = min(found, key=lambda o: abs(o.dram_read_bytes - curve.dram_read_bytes))
-        yield _order(p, HILBERT, 0, near.group_m, own)
+        yield _order(p, HILBERT, 0, near.group_m, own) if curve.simulated else curve
 
 
 def _order(p: Prediction, raster: str, group_m: int, waits_as: int, own: int) -> Order:
-    """One order; waits_as: the group whose waits for memory the closed form takes."""
+    """One order; waits_as: the group whose waits for memory the closed form takes; group_m, own: 0 for the curve."""
     walk, _ = walked(p, 0, raster, group_m or None)
     x, d = solved(p, 0, asked(*walk) if walk else None, group_m=waits_as)
     read, written = float(d.dram_read_bytes[0] + d.second_read_bytes[0]), float(d.dram_write_bytes[0])
@@ -103,15 +114,15 @@ def _order(p: Prediction, raster: str, group_m: int, waits_as: int, own: int) ->
         name=f"grouped by {group_m}" if raster == GROUPED else raster, raster=raster, group_m=group_m,
         dram_read_bytes=read, dram_write_bytes=written, read_share=read / float(operand_bytes(p)[0]),
         l2_hit_rate=walk[1].l2_hit_rate if walk else None, time_s=float(solver.time_s(x, d)[0]), share=1.0,
-        in_kernel=raster != HILBERT and (group_m == own or _chosen(p, group_m)), own=group_m == own,
+        in_kernel=group_m == own or _chosen(p, "group_m" if group_m else "hilbert", group_m or 1), own=group_m == own,
         simulated=walk is not None,
     )  # fmt: skip
 
 
-def _chosen(p: Prediction, group_m: int) -> bool:
-    """Whether the family's kernel can be told to walk so many tile rows together."""
+def _chosen(p: Prediction, parameter: str, value: int) -> bool:
+    """Whether the family's kernel can be told to walk so many tile rows together (group_m), or the curve (hilbert)."""
     parameters = families.family(p.config.family).PARAMETERS
-    return any(q.name == "group_m" and q.low <= group_m <= q.high for q in parameters)
+    return any(q.name == parameter and q.low <= value <= q.high for q in parameters)
 
 
 def _verdict(p: Prediction, ranked: Sequence[Order]) -> str:
@@ -163,7 +174,7 @@ def _why_same(p: Prediction, o: Order) -> str:
 def _beyond(p: Prediction, ranked: Sequence[Order], best: Order) -> str:
     """Hilbert's curve, where it would be faster than what the kernel can do."""
     curve = next((o for o in ranked if o.raster == HILBERT), None)
-    if curve is None or best.time_s / curve.time_s - 1 < _noise(p):
+    if curve is None or curve.in_kernel or best.time_s / curve.time_s - 1 < _noise(p):
         return ""
     return f"; Hilbert's curve, which the kernel does not walk, would win by {best.time_s / curve.time_s - 1:.1%} more"
 

@@ -25,9 +25,9 @@ from gemmsim.model.predict import Prediction
 from gemmsim.model.residency import usable_sms
 from gemmsim.problem import FloatArray, IntArray
 from gemmsim.simulate.engine import Placed, Sms, run
-from gemmsim.simulate.launched import ordered
+from gemmsim.simulate.launched import ordered, own_raster
 from gemmsim.simulate.pieces import Pieces, pieces_of
-from gemmsim.simulate.raster import GROUPED, order
+from gemmsim.simulate.raster import order
 
 #: of the shortest block's time: blocks that end no further apart are in step (engine.run). Slices that differ by one
 #: k-step in a hundred do not decide which SM is free first: real blocks drift apart by more
@@ -68,6 +68,7 @@ def _no_places() -> IntArray:
 class Schedule:
     """A launch in time, s from the moment it is asked for. Arrays of pieces are in launch order, `kind` their kind.
 
+    blocks: of the launch; a persistent one, stream-K's too, has fewer than pieces.
     busiest_clk: SM clocks from the first start to the last end, before memory and power stretch them. busy_s: of each
     SM, with at least one block. waves: most pieces a slot has in turn. idle_share: of all SMs' time while blocks run,
     what they stand idle; tail_s: from the first SM that runs out of work to the last end. row, column: tile of C (of a
@@ -83,6 +84,7 @@ class Schedule:
     waves: int
     simulated: bool = True
     note: str = ""
+    blocks: int = 0
     idle_share: float = NAN
     tail_s: float = NAN
     busiest_clk: float = NAN
@@ -207,9 +209,10 @@ def _schedule(
     used = busy[: sms.groups * sms.cluster]
     return Schedule(
         key=config_key(p.config.row(row)), gpu=p.gpu.name, makespan_s=makespan_s, closed_form_s=float(p.time_s[row]),
-        slots=sms.slots, waves=int(-(-np.bincount(placed.sm).max() // sms.slots)),
-        idle_share=float(1 - busy.mean() / last), tail_s=float(last - _ends(placed, len(used)).min()) * each_s,
-        busiest_clk=last, launch_s=d.launch_s, second_s=second_s, busy_s=busy * each_s, sm=placed.sm,
+        slots=sms.slots, blocks=pieces.stride or len(pieces), waves=int(-(-np.bincount(placed.sm).max() // sms.slots)),
+        idle_share=max(0.0, float(1 - busy.mean() / last)), busiest_clk=last,
+        tail_s=float(last - _ends(placed, len(used)).min()) * each_s,
+        launch_s=d.launch_s, second_s=second_s, busy_s=busy * each_s, sm=placed.sm,
         start_s=d.launch_s + placed.start_clk * each_s, end_s=d.launch_s + placed.end_clk * each_s,
         row=rows[tile], column=columns[tile], problem=problem, first_step=pieces.first_step, steps=pieces.steps,
         kind=pieces.kind, starting=pieces.starting, ending=pieces.ending, fixing=pieces.fixing,
@@ -228,7 +231,7 @@ def _tiles(p: Prediction, row: int, d: Demand, how: How) -> tuple[IntArray, IntA
     down, across = -(-int(d.tiles_m[0]) // how.cluster_m), -(-int(d.tiles_n[0]) // how.cluster_n)
     config = p.config.take(np.asarray([row]))
     group = int(families.family(p.config.family).group_m(config)[0])
-    rows, columns = order(how.raster or GROUPED, down, across, max(1, group // how.cluster_m))
+    rows, columns = order(how.raster or own_raster(config), down, across, max(1, group // how.cluster_m))
     inside = np.arange(how.cluster)
     rows = (rows[:, None] * how.cluster_m + inside // how.cluster_n).ravel()
     return rows, (columns[:, None] * how.cluster_n + inside % how.cluster_n).ravel()

@@ -85,7 +85,7 @@ def simulated(p: Prediction) -> Iterator[Bytes]:
 
 def closed(p: Prediction, *, profiled: bool = True) -> Bytes:
     """The closed form of all rows of a prediction, as Nsight Compute counts them; or in the prediction's L2 condition,
-    with a second kernel that finds what the first left in L2.
+    with a second kernel that finds what the first left in L2. NaN for what is refused.
     """
     x = case_of(p) if profiled else case_of(p, l2=p.l2)
     d = effects.fill(x)
@@ -96,7 +96,7 @@ def closed(p: Prediction, *, profiled: bool = True) -> Bytes:
     stored = split.stored_bytes(x, d.tiles, d.k_steps) + result * d.units.summed / d.tiles + sectors
     hit = 1 - np.minimum(1, cold / (read + stored))
     columns = (cold, d.dram_write_bytes + d.second_write_bytes, read, read + stored, hit)
-    return Bytes(*(np.broadcast_to(np.asarray(v, np.float64), len(p)) for v in columns))
+    return Bytes(*(np.where(p.feasible, v, np.nan) for v in columns))
 
 
 def scores(x: Launches) -> list[dict[str, object]]:
@@ -122,7 +122,8 @@ def scores(x: Launches) -> list[dict[str, object]]:
 
 def _score(what: str, term: str, cut: Mask, x: Launches) -> dict[str, object]:
     counted = getattr(x.counted, term)
-    cut = cut & np.isfinite(counted)
+    cut = cut & np.isfinite(counted) & np.isfinite(getattr(x.closed, term))
+    cut &= (counted > 0) | (term == "l2_hit_rate")
     row: dict[str, object] = {"term": what, "rows": int(cut.sum())}
     if not cut.any():
         return row

@@ -189,7 +189,7 @@ def _notes(p: Prediction, found: list[Split]) -> Iterator[str]:
     """Ways of the space of which no configuration can launch, and families that have none."""
     names = [name for name in WAYS if name in p.config.values]
     if not names:
-        yield f"{p.config.family} computes whole tiles alone: {', '.join(sharing_families())} shares them out along K"
+        yield f"{p.config.family} computes whole tiles alone: {' and '.join(sharing_families())} share them out along K"
         return
     missing: dict[str, list[str]] = {}
     seen, reasons = {way.way for way in found}, p.reasons

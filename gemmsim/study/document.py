@@ -33,20 +33,6 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ModelDims(_Strict):
-    """Dims of a decoder-only transformer with a gated MLP, as its config.json has them."""
-
-    name: Text
-    source: Text
-    hidden: Size
-    intermediate: Size
-    layers: Size
-    heads: Size
-    kv_heads: Size | None = None
-    head_dim: Size | None = None
-    vocab: Size
-
-
 class Shape(_Strict):
     """One GEMM, `count` times in a pass."""
 
@@ -58,9 +44,16 @@ class Shape(_Strict):
 
 
 class Workload(_Strict):
-    """A model's dims or a list of shapes."""
+    """A model or a list of shapes.
 
-    model: ModelDims | None = None
+    config: a model's config.json, beside the study's file; name: what the page calls it, if not by the file's name;
+    tokens: variant -> M of each GEMM; tp: GPUs that share the model by tensor parallelism.
+    """
+
+    config: Text | None = None
+    name: Text | None = None
+    tokens: Annotated[dict[Text, Size], Field(min_length=1)] | None = None
+    tp: Size | None = None
     shapes: Annotated[list[Shape], Field(min_length=1)] | None = None
 
 
@@ -71,7 +64,6 @@ class StudyDocument(_Strict):
     title: Text
     question: Text
     workload: Workload
-    tokens: Annotated[dict[Text, Size], Field(min_length=1)] | None = None
     gpus: Texts
     families: Texts
     dtypes: Texts
@@ -158,7 +150,7 @@ def _near(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
     return f": did you mean {near[0]}?" if near else f": expected {', '.join(names)}"
 
 
-_INNER: Mapping[str, type[BaseModel]] = {"workload": Workload, "model": ModelDims, "shapes": Shape}
+_INNER: Mapping[str, type[BaseModel]] = {"workload": Workload, "shapes": Shape}
 
 
 def _fields(loc: tuple[int | str, ...], model: type[BaseModel]) -> Mapping[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from gemmsim.study.curves import SearchStudy, search_study
 from gemmsim.study.orders import RasterStudy, raster_study
 
 if TYPE_CHECKING:
-    from gemmsim.study.document import ModelDims, StudyDocument
+    from gemmsim.study.document import StudyDocument, Workload
 
 #: the one variant of a study whose shapes are given
 AS_GIVEN = "all"
@@ -53,8 +54,7 @@ class Study:
     path: str
     title: str
     question: str
-    subject: str  # the model's name, or "given shapes"
-    source: str
+    subject: str  # the model's name, or "the given shapes"
     works: tuple[Work, ...]
     gpus: tuple[Gpu, ...]
     kernels: tuple[tuple[str, str], ...]
@@ -122,7 +122,7 @@ def with_gpus(study: Study, names: Sequence[str]) -> Study:
 
 
 def _study(path: Path, document: StudyDocument) -> Study:
-    works = tuple(_works(document))
+    subject, works = _workload(path, document.workload)
     for work in works:
         try:
             gemm(work.m, work.n, work.k)
@@ -130,16 +130,14 @@ def _study(path: Path, document: StudyDocument) -> Study:
             raise GemmsimError(f"workload: GEMM {work.name}: {error}") from None
     dtypes = [_at(f"dtypes[{i}]", dtype_name, text) for i, text in enumerate(_once("dtypes", document.dtypes))]
     kernels = _kernels(_once("families", document.families), _once("dtypes", dtypes))
-    model = document.workload.model
     return Study(
-        name=path.stem, path=str(path), title=document.title, question=document.question,
-        subject=model.name if model else "the given shapes", source=model.source if model else "", works=works,
+        name=path.stem, path=str(path), title=document.title, question=document.question, subject=subject, works=works,
         gpus=_gpus(document.gpus, "gpus", dtypes), kernels=kernels, spaces=_spaces(document.vary, kernels),
         measure=document.measure, top=document.top, l2=document.l2,
     )  # fmt: skip
 
 
-def _at(key: str, read: Any, value: str) -> Any:
+def _at(key: str, read: Any, value: Any) -> Any:
     """read(value), its error led by the key."""
     try:
         return read(value)
@@ -154,39 +152,37 @@ def _once(key: str, names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _works(document: StudyDocument) -> Iterator[Work]:
-    model, shapes, tokens = document.workload.model, document.workload.shapes, document.tokens
-    if (model is None) == (shapes is None):
-        found = "neither" if model is None else "both"
-        raise GemmsimError(f"workload has {found} of model and shapes: expected exactly one of them")
-    if shapes is not None:
-        if tokens is not None:
-            raise GemmsimError(
-                "tokens is given with workload.shapes: expected it only with workload.model, whose M it is"
-            )
-        _once("workload.shapes: name", [s.name for s in shapes])
-        yield from (Work(AS_GIVEN, s.name, s.m, s.n, s.k, s.count) for s in shapes)
-    elif model is not None:
-        if tokens is None:
-            raise GemmsimError("missing key tokens: expected a mapping of variants to tokens, such as prefill: 2048")
-        for variant, count in tokens.items():
-            yield from transformer(model, variant, count)
+def _workload(path: Path, asked: Workload) -> tuple[str, tuple[Work, ...]]:
+    """What the GEMMs are of, and the GEMMs."""
+    if (asked.config is None) == (asked.shapes is None):
+        found = "neither" if asked.config is None else "both"
+        raise GemmsimError(f"workload has {found} of config and shapes: expected exactly one of them")
+    if asked.config is not None:
+        return _model(path.parent / asked.config, asked)
+    for key in ("name", "tokens", "tp"):
+        if getattr(asked, key) is not None:
+            raise GemmsimError(f"workload.{key} is given with workload.shapes: expected it only with workload.config")
+    shapes = asked.shapes or []
+    _once("workload.shapes: name", [s.name for s in shapes])
+    return "the given shapes", tuple(Work(AS_GIVEN, s.name, s.m, s.n, s.k, s.count) for s in shapes)
 
 
-def transformer(model: ModelDims, variant: str, tokens: int) -> Iterator[Work]:
-    """GEMMs of a forward pass of a gated-MLP transformer with M = tokens; attention's own products are left out."""
-    if model.head_dim is None and model.hidden % model.heads:
+def _model(path: Path, asked: Workload) -> tuple[str, tuple[Work, ...]]:
+    """The products with weights of a model's pass, row-major, experts one by one; attention's own are left out."""
+    from gemmsim.integrations.huggingface import read_model
+    from gemmsim.workload import linears
+
+    if asked.tokens is None:
         raise GemmsimError(
-            f"workload.model.heads is {model.heads}: expected a divisor of hidden = {model.hidden}, or head_dim"
+            "missing key workload.tokens: expected a mapping of variants to tokens, such as prefill: 2048"
         )
-    head = model.head_dim or model.hidden // model.heads
-    kv = model.kv_heads or model.heads
-    attention = model.heads * head
-    yield Work(variant, "qkv", tokens, attention + 2 * kv * head, model.hidden, model.layers)
-    yield Work(variant, "o", tokens, model.hidden, attention, model.layers)
-    yield Work(variant, "gate_up", tokens, 2 * model.intermediate, model.hidden, model.layers)
-    yield Work(variant, "down", tokens, model.hidden, model.intermediate, model.layers)
-    yield Work(variant, "lm_head", tokens, model.vocab, model.hidden, 1)
+    model = _at("workload.config", read_model, str(path))
+    works = [
+        Work(variant, x.name, x.m, x.n, x.k, x.count * x.batch)
+        for variant, rows in asked.tokens.items()
+        for x in _at("workload.tp", partial(linears, model, rows), asked.tp or 1)
+    ]
+    return asked.name or model.name, tuple(works)
 
 
 def _gpus(names: Sequence[str], key: str, dtypes: Sequence[str]) -> tuple[Gpu, ...]:

@@ -92,6 +92,16 @@ struct Epilogue {
     }
   }
 
+  // What `store` stores, but for the cast: `sum` holds alpha times the sum.
+  template <int V>
+  __device__ __forceinline__ void combine(TYPE (&sum)[V], const Operands<V>& operands) const {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if constexpr (BETA) sum[v] = multiply_add(beta, operands.old[v], sum[v]);
+      if constexpr (Steps::ANY) sum[v] = Steps::apply(sum[v], operands.bias[v], operands.residual[v], scale);
+    }
+  }
+
   // Adds beta C if there is a beta after all, for a kernel compiled without BETA.
   template <int V>
   __device__ __forceinline__ void add_old(TYPE (&sum)[V], const OUT* from) const {

@@ -51,6 +51,18 @@ __device__ __forceinline__ e4m3_t to_e4m3(float x) {
 #endif
 }
 
+// Two neighbours in one register, the first in its lower half.
+__device__ __forceinline__ unsigned pack(half_t, float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+__device__ __forceinline__ unsigned pack(bfloat_t, float first, float second) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+
 // Copies V elements, 4 to 16 bytes, from global to shared memory in the background; 16 bytes pass L1 by.
 template <int V, typename E>
 __device__ __forceinline__ void copy_async(E* to, const E* from) {

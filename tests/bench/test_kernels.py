@@ -160,13 +160,26 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return asked
 
 
+def test_a_struct_of_words_is_one_argument(family: Any) -> None:
+    family.plan = lambda *given: Plan((1, 2, 3), 64, 0, (11, (2**32 - 1, -2, 5), 12))
+    device = FakeDevice()
+    prepared = prepare(device, *task_of(form_of("fp32")))  # type: ignore[arg-type]
+    prepared.launch()
+    ((*_, pointers),) = device.launched
+    at = (ctypes.c_void_p * 14).from_address(pointers)[11:]
+    assert [list((ctypes.c_uint32 * n).from_address(p)) for n, p in zip((1, 3, 1), at, strict=True)] == [
+        [11], [2**32 - 1, 2**32 - 2, 5], [12],
+    ]  # fmt: skip
+
+
 def test_order_table_and_tensor_maps_come_last(family: Any, driver: list[tuple[Any, ...]]) -> None:
     maps = tuple(TensorMap(x, "bf16", (64, 3), (128,), (64, 3), 128) for x in "bc")
     family.plan = lambda *given: Plan((1, 2, 3), 64, 0, (11,), 4096, maps=maps, order=(2, 0, 1))
     device = FakeDevice()
     task, data = task_of(form_of("bf16"))
     data.b.address, data.c.address = 2048, 4096
-    prepare(device, task, data).launch()  # type: ignore[arg-type]
+    prepared = prepare(device, task, data)  # type: ignore[arg-type]
+    prepared.launch()
     ((*_, pointers),) = device.launched
     real = ctypes.c_float
     kinds = [INT, INT, INT, PTR, PTR, PTR, real, real, real, PTR, PTR, INT, PTR, PTR]

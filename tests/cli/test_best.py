@@ -92,7 +92,7 @@ def test_from_the_users_store(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ((1, 1, 1, "--rows", SIMT, "--store", "x"), "--store x is given with --rows: expected one of them"),
         ((1, 1, 1, "--rows", SIMT, "--family", "simd"),
          "unknown family 'simd' in --family: did you mean simt? "
-         "known are triton, simt, register_tile, smem_tile, naive, all"),
+         "known are triton, simt, wgmma, register_tile, smem_tile, naive, all"),
         ((1, 1, 1, "--rows", SIMT, "--l2", "hot"),
          "unknown L2 condition 'hot' in --l2: known are cold_clean, cold_dirty, warm"),
         ((1, 1, 1, "--rows", SIMT, "--clock", "fast"),

@@ -96,7 +96,30 @@ def test_a_launch_too_large_to_be_walked_leaves_the_closed_form(
     path.write_text(f"{HEAD}\n{ROW}\n{huge}\n")
     code, out, _ = run(capsys, "--counters", path)
     assert code == 0
-    assert "1 launches cannot be simulated: the closed form alone is scored on them" in out
+    assert "1 launch too large to be walked: the closed form alone is scored" in out
+
+
+def test_a_launch_that_the_rules_refuse_is_not_scored(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    others = [ROW.replace("128,128,64", tile) for tile in ("1024,1024,64", "512,512,64")]
+    path.write_text("\n".join((HEAD, ROW, *others)) + "\n")
+    code, out, err = run(capsys, "--counters", path)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "2 launches refused by the family's rules, and not scored"
+    assert out.splitlines()[1].split()[8:9] == ["1"]
+
+
+def test_what_was_counted_as_nothing_has_no_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, sectors = tmp_path / "c.csv", "lts__t_sectors_srcunit_tex_sum,lts__t_sectors_srcunit_tex_lookup_hit_sum"
+    nothing = ROW.replace("183661568", "0")
+    path.write_text(f"{HEAD},{sectors}\n{nothing},0,0\n{ROW},46000000,30000000\n")
+    code, out, err = run(capsys, "--counters", path, "--format", "json")
+    assert (code, err) == (0, "")
+    rows = {row["term"].strip(): row["rows"] for row in json.loads(out)}
+    assert rows == {
+        "DRAM read, over 1.1 x A and B": 1, "tiles of 64 x 64 and more": 1, "no second kernel": 1,
+        "DRAM written, over 10 MB": 2, "L2 <-> SM, stores too": 1, "L2 hit rate (points)": 1,
+    }  # fmt: skip
 
 
 def test_wrong_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -111,4 +134,6 @@ def test_wrong_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "--each" in refused(capsys, "--rows", TRITON, "--each", tmp_path / "e.csv")
     for option in (("--split", "config"), ("--plain",), ("--rows", TRITON), ("--without", "l2"), ("--l2", "warm")):
         assert option[0] in refused(capsys, "--counters", TRITON, *option)
-    assert "missing" in refused(capsys, "--counters", TRITON, "--each", tmp_path / "missing" / "e.csv")
+    assert "--each" in refused(capsys, "--counters", TRITON, "--each", tmp_path / "missing" / "e.csv")
+    assert "--counters" in refused(capsys, "--counters", path, "--each", path)
+    assert "than --out's" in refused(capsys, "--counters", TRITON, "--each", path, "--out", path)

@@ -22,8 +22,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_lines_of_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = run(capsys, 4096, 4096, 4096, "--gpu", "h200_sxm", "--dtype", "bf16", "--top", 5).splitlines()
-    found = rank(4096, 4096, 4096, gpu="h200_sxm", dtype="bf16", top=5)
+    asked = ("--gpu", "h200_sxm", "--dtype", "bf16", "--family", "triton", "--top", 5)
+    lines = run(capsys, 4096, 4096, 4096, *asked).splitlines()
+    found = rank(4096, 4096, 4096, gpu="h200_sxm", dtype="bf16", family="triton", top=5)
     assert lines[0] == "4096 x 4096 x 4096 bf16 on h200_sxm, 132 SMs, L2 cold_clean, triton"
     for line, entry in zip(lines[2:7], found.entries, strict=True):
         assert re.match(rf"[ =] *{entry.rank}  {entry.key} +{entry.time_s * 1e3:.4f} ms +{entry.share:.1%} ", line)
@@ -31,6 +32,13 @@ def test_lines_of_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[7].startswith(f"18750 configurations: {found.feasible} can launch, {18750 - found.feasible} refused (")
     assert "smem_capacity" in lines[7]
     assert re.match(r"cuBLAS: 0\.\d{4} ms +\d+\.\d% +\d+\.\d TFLOP/s, measured, L2 cold_clean$", lines[-1])
+
+
+def test_families_of_a_dtype_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--gpu", "h200_sxm", "--dtype", "bf16", "--family", "all", "--top", 40000)
+    lines = run(capsys, 64, 512, 4096, *asked).splitlines()
+    assert "triton and wgmma" in lines[0]
+    assert {line[6:].split()[0] for line in lines[2:-4] if line[6:].strip()} >= {"triton", "wgmma"}
 
 
 def test_ties_are_marked_and_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,3 +113,17 @@ def test_a_batch_as_a_profiler_counts(capsys: pytest.CaptureFixture[str], tmp_pa
     assert float(counted[0]["dram_read_bytes"]) > float(run_[0]["dram_read_bytes"]) + 10e6
     assert [row["simulated"] for row in run_] == ["1", "0"]
     assert "warm" in run_[1]["note"]
+
+
+def test_blocks_that_compute_tile_after_tile_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = (4096, 4096, 4096, "--family", "simt", "-p", "stream_k=1")
+    assert "264 blocks on 264 places, 792 tiles and parts of tiles in turn: 3 waves" in run(capsys, *asked)
+    assert json.loads(run(capsys, *asked, "--format", "json"))["blocks"] == 264
+    clustered = run(capsys, 4096, 4096, 4096, *TILE, "--cluster", "2x2", "--persistent")
+    assert "120 blocks on 132 places, 1024 tiles" in clustered
+    assert "\n1 block on " in run(capsys, 1, 1, 1, *TILE)
+
+
+def test_bytes_of_another_order_than_asked_for_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(run(capsys, 512, 512, 512, *TILE, "--l2", "warm", "--raster", "column", "--format", "json"))
+    assert record["note"].endswith("; bytes are of the configuration's own order, not column")

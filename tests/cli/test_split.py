@@ -47,7 +47,7 @@ def test_json_and_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("options", "family"),
-    [((), "simt"), (("--dtype", "fp64"), "simt"), (("--dtype", "bf16"), "triton"), (("--family", "naive"), "naive")],
+    [((), "simt"), (("--dtype", "fp64"), "simt"), (("--dtype", "bf16"), "wgmma"), (("--family", "naive"), "naive")],
 )
 def test_the_family_that_is_asked(options: tuple[str, ...], family: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, 512, 512, 4096, *options, "--format", "json"))

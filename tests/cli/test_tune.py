@@ -273,7 +273,7 @@ def test_a_fleet_of_shapes_is_a_study_each(tune_folder: Path, capsys: pytest.Cap
         ((*SMALL, "--budget-s", 0), "--budget-s is '0': expected a number from 0.001 to 1e+09"),
         ((*SMALL, "--seed", "x"), "--seed is 'x': expected a whole number from 0 to 2147483647"),
         ((1, 2, 3, "--family", "cutlass"),
-         "unknown family 'cutlass' in --family: known are triton, simt, register_tile, smem_tile, naive, all"),
+         "unknown family 'cutlass' in --family: known are triton, simt, wgmma, register_tile, smem_tile, naive, all"),
         ((1, 2, 3, "--dtype", "fp31"), "unknown dtype 'fp31' in --dtype: did you mean fp32? known are fp64, fp32, "
          "tf32, bf16, fp16, fp8, int8"),
         ((*SMALL, "--study", "s"),

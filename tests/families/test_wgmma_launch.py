@@ -15,7 +15,9 @@ from gemmsim.errors import GemmsimError
 from gemmsim.families import wgmma
 from gemmsim.families.cuda import Plan, TensorMap
 from gemmsim.families.simt_launch import share
+from gemmsim.families.wgmma_launch import divisor
 from gemmsim.problem import DTYPE_BYTES, Form, form_of
+from gemmsim.simulate.raster import order
 
 CONFIG = {p.name: p.default for p in wgmma.PARAMETERS}
 few = settings(max_examples=150, deadline=None, derandomize=True)
@@ -46,7 +48,7 @@ class Unit:
 
 def sliced(plan: Plan, depth: int, cluster: int, count: int) -> Iterator[Unit]:
     """The units of a cluster where tiles are whole or cut into slices."""
-    tiles, whole, slices, _ = plan.scalars
+    tiles, whole, slices = plan.scalars[:3]
     for now in range(cluster, whole + (tiles - whole) * slices, count):
         if now < whole:
             yield Unit(now, 0, depth)
@@ -59,7 +61,7 @@ def sliced(plan: Plan, depth: int, cluster: int, count: int) -> Iterator[Unit]:
 
 def streamed(plan: Plan, depth: int, cluster: int, count: int) -> Iterator[Unit]:
     """The units of a cluster that computes whole tiles, then its share of the k-steps of the others."""
-    tiles, whole, least, _ = plan.scalars
+    tiles, whole, least = plan.scalars[:3]
     yield from (Unit(tile, 0, depth) for tile in range(cluster, whole, count))
     cuts = [share(c, count, tiles - whole, depth, least) for c in range(count + 1)]
     at, end = cuts[cluster], cuts[cluster + 1]
@@ -147,23 +149,61 @@ def test_flags_and_parts_fit_the_workspace(
 
 def test_a_tail_alone_is_split_and_whole_waves_are_not() -> None:
     plan = planned((4096, 4096, 4096, 1), split_k=2, split_tail=1)
-    assert plan.scalars == (256, 198, 2, 8)
-    assert planned((4096, 4096, 4096, 1), stream_k=1).scalars == (256, 132, 2, 8)
+    assert plan.scalars[:4] == (256, 198, 2, 8)
+    assert planned((4096, 4096, 4096, 1), stream_k=1).scalars[:4] == (256, 132, 2, 8)
 
 
 def test_no_more_slices_than_k_steps_and_no_more_rows_in_a_group_than_there_are() -> None:
-    assert planned((128, 256, 65, 1), split_k=8).scalars == (1, 0, 2, 1)
-    assert planned((128, 256, 64, 1), split_k=8).scalars == (1, 1, 1, 1)
+    assert planned((128, 256, 65, 1), split_k=8).scalars[:4] == (1, 0, 2, 1)
+    assert planned((128, 256, 64, 1), split_k=8).scalars[:4] == (1, 1, 1, 1)
+
+
+def divided(a: int, magic: int, shift: int) -> int:
+    """As the kernel divides: the upper half of a product of 32 bits each, shifted."""
+    return (a * magic >> 32) >> shift if magic else a
+
+
+@given(st.integers(0, 2**31 - 1), st.one_of(st.integers(1, 300), st.integers(1, 2**31 - 1)))
+@settings(max_examples=2000, deadline=None, derandomize=True)
+def test_division_is_exact(a: int, number: int) -> None:
+    magic, shift = divisor(number)
+    assert 0 <= magic < 2**32
+    for dividend in (a, a // number * number, max(0, a // number * number - 1)):
+        assert divided(dividend, magic, shift) == dividend // number
+
+
+@few
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 20), st.integers(1, 3))
+def test_tiles_are_found_in_groups_of_rows(rows: int, columns: int, group_m: int, batch: int) -> None:
+    """As the kernel's Grid::place has it: rows of a group one after another, then the next column."""
+    plan = planned((rows * 128, columns * 256, 64, batch), group_m=group_m, cluster_m=1)
+    tiles, _, _, group_m, words = plan.scalars
+    assert isinstance(words, tuple)
+    assert isinstance(tiles, int)
+    problem, group, height, last = list(zip(words[::2], words[1::2], strict=True))[:4]
+    found = []
+    for tile in range(tiles):
+        z = divided(tile, *problem)
+        within = tile - z * rows * columns
+        g = divided(within, *group)
+        first, rest = g * group_m, within - g * group_m * columns
+        short = rows - first < group_m
+        column = divided(rest, *(last if short else height))
+        found.append((z, first + rest - column * (rows - first if short else group_m), column))
+    down, across = order("grouped", rows, columns, group_m)
+    once = list(zip(down.tolist(), across.tolist(), strict=True))
+    assert found == [(z, *place) for z in range(batch) for place in once]
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_hilbert_has_a_table_of_one_problem(batch: int) -> None:
     plan = planned((1000, 3000, 64, batch), hilbert=1)
-    order = np.asarray(plan.order)
-    assert order.dtype == np.int32
-    assert sorted(order.tolist()) == list(range(4 * 12))
+    table = np.asarray(plan.order)
+    assert table.dtype == np.int32
+    assert sorted(table.tolist()) == list(range(4 * 12))
     assert plan.scalars[0] == 48 * batch
-    step = np.abs(np.diff(order // 12)) + np.abs(np.diff(order % 12))
+    assert plan.scalars[4][2:4] == divisor(12)  # type: ignore[index]
+    step = np.abs(np.diff(table // 12)) + np.abs(np.diff(table % 12))
     assert np.median(step) == 1
     assert planned((1000, 3000, 64, 1)).order is None
 
@@ -224,7 +264,7 @@ def test_maps_are_the_operands(dtype: str, layout: str) -> None:
         assert c == a  # fp32 results do not leave by a map
     else:
         assert (c.operand, c.dtype, c.sizes) == ("c", "bf16", (n, m, batch))
-        assert c.box == (64, 16, 1)
+        assert c.box == (64, 64, 1)
         assert c.strides == (2 * n, 2 * n * m)
     for map_ in (a, b, c):
         assert all(stride % 16 == 0 for stride in map_.strides)
@@ -233,10 +273,10 @@ def test_maps_are_the_operands(dtype: str, layout: str) -> None:
 
 @pytest.mark.parametrize(
     ("y", "swap", "box", "swizzle"),
-    [(256, 0, (64, 16, 1), 128), (96, 0, (32, 16, 1), 64), (16, 0, (16, 16, 1), 32), (8, 0, (8, 16, 1), 0),
-     (256, 1, (16, 64, 1), 32), (24, 1, (16, 24, 1), 32), (80, 1, (16, 40, 1), 32)],
+    [(256, 0, (64, 64, 1), 128), (96, 0, (32, 64, 1), 64), (16, 0, (16, 64, 1), 32), (8, 0, (8, 64, 1), 0),
+     (256, 1, (64, 64, 1), 128), (24, 1, (64, 24, 1), 128), (80, 1, (64, 40, 1), 128)],
 )  # fmt: skip
-def test_c_leaves_in_boxes_of_a_warp(y: int, swap: int, box: tuple[int, ...], swizzle: int) -> None:
+def test_c_leaves_in_boxes_of_a_warpgroup(y: int, swap: int, box: tuple[int, ...], swizzle: int) -> None:
     sides = {"bm": y, "bn": 128} if swap else {"bm": 128, "bn": y}
     c = planned((512, 512, 64, 1), swap=swap, **sides).maps[2]
     assert (c.box, c.swizzle_bytes) == (box, swizzle)

@@ -606,7 +606,14 @@ STUDY = {
     "gpus": ["h200_sxm", "t4"], "families": ["naive"], "dtypes": ["fp32"], "top": 2, "l2": "cold_clean",
     "vary": {"naive": {"bm": [1, 8], "bn": [32]}}, "measure": "recorded",
 }  # fmt: skip
-MODEL = {"model": {"name": "x", "source": "y", "hidden": 64, "intermediate": 96, "layers": 2, "heads": 4, "vocab": 100}}
+WORKLOAD = {"config": "config.json", "tokens": {"prefill": 128, "decode": 1}}
+CONFIG = {
+    "model_type": "qwen2_moe", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 100,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16, "shared_expert_intermediate_size": 32, "sliding_window": 32,
+    "use_sliding_window": True, "max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention"],
+    "mlp_only_layers": [0], "decoder_sparse_step": 1, "tie_word_embeddings": True,
+}  # fmt: skip
 
 
 @examples(150)
@@ -614,13 +621,31 @@ MODEL = {"model": {"name": "x", "source": "y", "hidden": 64, "intermediate": 96,
 def test_a_study_file(data: st.DataObject) -> None:
     tree = json.loads(json.dumps(STUDY))
     if data.draw(st.booleans()):
-        tree |= {"workload": json.loads(json.dumps(MODEL)), "tokens": {"prefill": 128, "decode": 1}}
+        tree |= {"workload": json.loads(json.dumps(WORKLOAD))}
+        Path("config.json").write_text(json.dumps(CONFIG))
     Path("asked.yaml").write_bytes(spoilt(data.draw, tree))
     found = run(["study", "run", "asked.yaml", "--dry-run", "--format", "json"])
     if found.code == 0:
         assert all(value >= 0 for value in numbers(strict(found.out)))
     else:
         assert "asked.yaml" in found.err
+    clear()
+
+
+@examples(150)
+@given(st.data())
+def test_a_config_of_a_model(data: st.DataObject) -> None:
+    tree = json.loads(json.dumps(CONFIG))
+    tree["model_type"] = data.draw(st.sampled_from(["qwen2_moe", "qwen2_moe", "llama", "mistral", "qwen2", "gpt_neox"]))
+    for _ in range(data.draw(st.sampled_from([0, 1, 1, 2]))):
+        mutate(data.draw, tree)
+    Path("config.json").write_text(json.dumps(tree))
+    asked = ["workload", "config.json", "--tokens", data.draw(st.sampled_from(["1", "7", "2048"])), "--phase", "both"]
+    found = run([*asked, "--tp", data.draw(st.sampled_from(["1", "2", "3"])), "--format", "json"])
+    if found.code == 0:
+        assert all(value >= 0 for value in numbers(strict(found.out)))
+    else:
+        assert "config.json" in found.err
     clear()
 
 

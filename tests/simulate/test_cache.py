@@ -17,8 +17,10 @@ from gemmsim.cli.counted import read
 from gemmsim.errors import GemmsimError
 from gemmsim.model.traffic import textbook_bytes
 from gemmsim.problem import Form
+from gemmsim.simulate import blocks
 from gemmsim.simulate.cache import Traffic, traffic
-from gemmsim.simulate.launched import Launched, launched
+from gemmsim.simulate.launched import Launched, TooLarge, launched
+from gemmsim.simulate.progress import walk
 from gemmsim.simulate.raster import COLUMN, GROUPED, HILBERT, RASTERS, ROW
 from gemmsim.simulate.score import scores
 
@@ -131,12 +133,12 @@ def test_traffic_lies_between_compulsory_and_textbook(x: Launched, way: int) -> 
 @settings(max_examples=25, deadline=None)
 @given(CASES, st.integers(0, 2))
 def test_a_larger_cache_is_never_more_traffic(x: Launched, way: int) -> None:
-    """Up to a thousandth: bins of time follow the capacity."""
+    """Up to 3 in a thousand: bins of time follow the capacity."""
     sides = [1e5, 1e6, 1e7, 3e7, 1e9]
     each = [traffic(replace(cut(x, way), side_bytes=side)) for side in sides]
     reads, writes = (np.asarray([getattr(t, f"dram_{kind}_bytes") for t in each]) for kind in ("read", "write"))
-    assert (np.diff(reads) <= 1e-3 * reads[0]).all()
-    assert (np.diff(writes) <= 2e-3 * max(writes[0], 1)).all()
+    assert (np.diff(reads) <= 3e-3 * reads[0]).all()
+    assert (np.diff(writes) <= 3e-3 * max(writes[0], 1)).all()
 
 
 def test_textbook_is_what_tiles_ask_for() -> None:
@@ -240,12 +242,41 @@ def test_the_closed_form_of_stream_k_is_near_the_walk() -> None:
         assert p.dram_read_bytes[0] >= operands(launched(p)) * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("way", [{"stream_k": 1}, {"split_k": 3}, {}])
+def test_a_large_launch_is_cut_into_fewer_pieces(way: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = simt(4096, 4096, 4096, **way)
+    parts = blocks.parts(x)
+    when = walk(x, blocks.work_of_gangs(parts))
+    fine, bytes_ = len(blocks.visits(x, parts, when).piece), traffic(x)
+    monkeypatch.setattr(blocks, "MAX_VISITS", fine // 3)
+    assert len(blocks.visits(x, parts, when).piece) < fine // 2
+    assert traffic(x).dram_read_bytes == pytest.approx(bytes_.dram_read_bytes, rel=0.05)
+    monkeypatch.setattr(blocks, "MAX_VISITS", 100)
+    with pytest.raises(TooLarge, match="walks along a panel"):
+        traffic(x)
+
+
+@pytest.mark.parametrize(
+    ("size", "slices"), [((512, 512, 32768), 16), ((2048, 4096, 8192), 6), ((4096, 4096, 4096), 3)]
+)
+def test_slices_are_walked_as_finely_as_whole_panels(
+    size: tuple[int, int, int], slices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 16 pieces of a panel for all slices together these are 5.5 % high, 4.1 and 1.7 % low."""
+    x = simt(*size, split_k=slices)
+    usual = traffic(x).dram_read_bytes
+    monkeypatch.setattr(blocks, "PIECES", 4 * blocks.PIECES)
+    assert usual == pytest.approx(traffic(x).dram_read_bytes, rel=0.01)
+
+
 def test_what_cannot_be_simulated_is_refused() -> None:
     with pytest.raises(GemmsimError, match="capacity above 0"):
         traffic(replace(launch(), side_bytes=0.0))
     tiny = TILE | {"bm": 16, "bn": 16}
     with pytest.raises(GemmsimError, match="that are walked"):
         launched(predict(65536, 65536, 64, gpu="h200_sxm", config=tiny))
+    with pytest.raises(TooLarge, match="4194304 blocks, more than the 2097152 that are walked"):
+        simt(32768, 32768, 2048, split_k=32)
     with pytest.raises(GemmsimError, match="refused"):
         launched(predict(64, 64, 64, gpu="h200_sxm", config={"bm": 256, "bn": 256, "bk": 256, "num_stages": 6}))
 

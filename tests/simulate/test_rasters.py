@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from gemmsim import GemmsimError, predict
+from gemmsim import GemmsimError, families, predict
+from gemmsim.config import Config
+from gemmsim.families import triton
+from gemmsim.families.traits import Parameter
 from gemmsim.simulate import launched
 from gemmsim.simulate.cache import traffic
+from gemmsim.simulate.launch import simulate
+from gemmsim.simulate.raster import HILBERT, order
 from gemmsim.simulate.rasters import Order, Rasters, rasters
+from gemmsim.simulate.schedule import schedule
 
 SQUARE = {"bm": 128, "bn": 128, "bk": 64, "num_warps": 4, "num_stages": 4}
 
@@ -94,3 +103,55 @@ def test_a_warm_l2_and_what_cannot_launch_are_refused() -> None:
         rasters(predict(4096, 4096, 4096, gpu="h200_sxm", config=SQUARE, l2="warm"))
     with pytest.raises(GemmsimError, match="cannot launch"):
         found(4096, 4096, 4096, bm=512)
+
+
+@pytest.fixture
+def curved(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A family like triton whose kernel can walk Hilbert's curve: to the closed form, groups of 11 tile rows."""
+    module = ModuleType("gemmsim.families.curved")
+    vars(module).update({name: value for name, value in vars(triton).items() if not name.startswith("__")})
+
+    def group_m(config: Config) -> Any:
+        return np.where(config["hilbert"] == 1, 11.0, config["group_m"])
+
+    switch = Parameter("hilbert", (0, 1), 0, 0, 1, False, "1: tiles along Hilbert's curve")
+    vars(module).update(NAME="curved", PARAMETERS=(*triton.PARAMETERS, switch), group_m=group_m)
+    monkeypatch.setitem(sys.modules, "gemmsim.families.curved", module)
+    monkeypatch.setattr(families, "FAMILIES", (*families.FAMILIES, "curved"))
+    return "curved"
+
+
+def of(family: str, *sizes: int, **config: int) -> Any:
+    return predict(*sizes, gpu="h200_sxm", family=family, config=SQUARE | config)
+
+
+def test_a_kernel_that_walks_hilbert_s_curve_is_simulated_along_it(curved: str) -> None:
+    p, plain = of(curved, 4096, 4096, 4096, hilbert=1), of(curved, 4096, 4096, 4096)
+    groups, curve = (traffic(launched.launched(plain, raster=raster)).dram_read_bytes for raster in ("", HILBERT))
+    assert curve != pytest.approx(groups, rel=0.01)
+    assert traffic(launched.launched(p)).dram_read_bytes == pytest.approx(curve)
+    assert simulate(p).bytes["dram_read_bytes"] == pytest.approx(curve)
+    s = schedule(p)
+    np.testing.assert_array_equal((s.row, s.column), order(HILBERT, 32, 32))
+
+
+def test_hilbert_s_curve_in_the_kernel(curved: str) -> None:
+    plain, own = (rasters(of(curved, 4096, 4096, 4096, hilbert=switch)) for switch in (0, 1))
+    assert all(one.in_kernel for one in (*plain.orders, *own.orders))
+    assert [one.name for one in plain.orders if one.own] == ["grouped by 8"]
+    assert [one.name for one in own.orders if one.own] == ["hilbert"]
+    assert named(own).keys() == named(plain).keys()
+    for name, one in named(own).items():
+        assert one.dram_read_bytes == pytest.approx(named(plain)[name].dram_read_bytes)
+    assert "does not walk" not in plain.verdict + own.verdict
+
+
+def test_hilbert_s_curve_too_large_to_walk_or_of_one_row(curved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (single,) = rasters(of(curved, 128, 4096, 4096, hilbert=1)).orders
+    assert single.own
+    monkeypatch.setattr(launched, "MAX_TILES", 100)
+    p = of(curved, 4096, 4096, 4096, hilbert=1)
+    x = rasters(p)
+    own = next(one for one in x.orders if one.own)
+    assert (own.name, own.time_s) == ("hilbert", pytest.approx(float(p.time_s[0])))
+    assert x.notes == ("too many blocks to walk: DRAM bytes are the closed form's",)

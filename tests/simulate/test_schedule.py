@@ -142,6 +142,7 @@ def test_a_persistent_launch_of_equal_tiles_takes_as_long() -> None:
     p = asked(4096, 4096, 4096)
     usual, persistent = schedule(p), schedule(p, how=How(persistent=True))
     assert persistent.makespan_s == usual.makespan_s
+    assert (usual.blocks, persistent.blocks, len(persistent)) == (1024, 264, 1024)
     assert (persistent.sm[264:] == persistent.sm[:-264]).all()
 
 

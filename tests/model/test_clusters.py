@@ -1,0 +1,121 @@
+"""Clusters, blocks that stay for tile after tile, and slices that one of them sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemmsim import families, load_gpu, predict
+from gemmsim.model import effects, geometry, solver, split
+from gemmsim.model.case import make_case
+from gemmsim.model.demand import Case, Demand
+from gemmsim.model.residency import reached_sms, usable_sms
+
+H200 = load_gpu("h200_sxm")
+ONE = np.ones(1)
+
+
+def solved(*size: int, **change: int) -> tuple[Case, Demand]:
+    p = predict(*size, gpu=H200, dtype="bf16", family="wgmma", config=change, calibrated="none")
+    assert p.feasible[0], p.reasons[0]
+    x = make_case(p.problem, p.config, p.launch, p.blocks_per_sm, H200, p.calibration.values, "cold_clean")
+    return x, effects.fill(x)
+
+
+def with_traits(x: Case, **change: Any) -> Case:
+    return replace(x, traits=replace(x.traits, **change))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "cluster", "launched"),
+    [((9, 4), (2, 1), 40), ((9, 4), (1, 1), 36), ((1, 1), (2, 2), 4), ((3, 5), (1, 2), 18)],
+)
+def test_whole_clusters_are_launched(tiles: tuple[int, int], cluster: tuple[int, int], launched: int) -> None:
+    sides = [np.full(1, float(v)) for v in (*tiles, *cluster)]
+    assert geometry.launched_tiles(*sides)[0] == launched
+
+
+def test_sms_that_clusters_reach() -> None:
+    sizes = np.asarray([1.0, 2.0, 4.0, 8.0])
+    assert reached_sms(H200, sizes).tolist() == [usable_sms(H200, int(size)) for size in sizes] == [132, 132, 120, 120]
+    assert reached_sms(load_gpu("h100_pcie"), np.full(1, 4.0))[0] <= 114
+    odd = replace(H200, sm_count=131)
+    assert reached_sms(odd, np.asarray([1.0, 2.0])).tolist() == [131, 130]
+
+
+def test_a_cluster_asks_once_for_what_its_blocks_share() -> None:
+    """2 x 1 blocks of 128 x 256: A as before, B half as often: of 768 rows and columns a pair 512 are asked for."""
+    x, d = solved(4096, 4096, 4096, cluster_m=2)
+    alone = with_traits(x, cluster_m=ONE)
+    asked, before = (effects._asked(case, d.tiles_m, d.tiles_n) for case in (x, alone))
+    assert asked[0][0] == before[0][0]
+    assert asked[1][0] == before[1][0] / 2
+    assert sum(a[0] for a in asked) / sum(a[0] for a in before) == pytest.approx(2 / 3)
+    for name in ("dram_read_bytes", "dram_write_bytes"):
+        assert getattr(effects.fill(alone), name)[0] == getattr(d, name)[0]
+
+
+def test_blocks_that_stay_fill_once() -> None:
+    """Four waves: up to three fills and starts less; some of that L2 takes up."""
+    x, d = solved(4096, 4096, 4096)
+    leaves = with_traits(x, persistent=np.zeros(1, bool))
+    fill = solver._once(x, d, frozenset())[0] / H200.clock_hz
+    gained = solver.time_s(leaves, d)[0] - solver.time_s(x, d)[0]
+    assert 1.2 * fill < gained < 4.5 * fill
+
+
+def test_an_epilogue_hides_behind_loads_but_not_behind_math() -> None:
+    x, d = solved(4096, 4096, 4096)
+    steps, ends = d.k_steps, np.full(1, 2000.0)
+    math_bound = solver._stream(x, d, steps, (np.full(1, 10.0), np.full(1, 1000.0)), ends, frozenset())
+    exposed = d.exposed_clk
+    assert math_bound[0] == pytest.approx((steps * (1000 + exposed) + ends)[0], rel=1e-3)
+    load_bound = solver._stream(x, d, steps, (np.full(1, 1000.0), np.full(1, 10.0)), ends, frozenset())
+    assert load_bound[0] == pytest.approx((steps * 1000)[0], rel=1e-3)
+    turns = with_traits(x, tiles_under_way=np.full(1, 2.0))
+    both = solver._stream(turns, d, steps, (np.full(1, 10.0), np.full(1, 1000.0)), ends, frozenset())
+    assert both[0] == pytest.approx((steps * (1000 + exposed))[0], rel=1e-3)
+
+
+def test_slices_are_summed_in_the_launch() -> None:
+    x, d = solved(256, 4096, 16384, split_k=4, bn=128)
+    tiles = 2 * 32
+    assert (d.units.whole[0], d.units.parts[0], d.units.summed[0]) == (0, 4 * tiles, 0)
+    assert d.second_s.max() == d.second_asked_bytes.max() == 0
+    assert d.workspace_bytes[0] == 3 * tiles * 128 * 128 * 4  # the last slice stays in registers
+    passing = 128 * 128 * 4 / 64 + split.HOPS * 285
+    assert d.fixup_clk[0] == pytest.approx((x.c["handover"] + 3 * x.c["fixup"]) * passing)
+    before = effects.fill(with_traits(x, sums_slices=np.zeros(1, bool)))
+    assert before.second_s[0] > 2e-6
+    assert before.workspace_bytes[0] == 4 * tiles * 128 * 128 * 4
+
+
+def test_slices_of_a_tile_run_side_by_side() -> None:
+    """132 blocks of 4 slices read the panels of 33 tiles, each piece once, in place of 132 tiles' along a quarter."""
+    x, d = solved(4096, 4096, 16384, split_k=4)
+    other = with_traits(x, sums_slices=np.zeros(1, bool))
+    assert split.abreast(x)[0] == 4
+    assert split.slices(x)[0] == 1
+    assert (split.abreast(other)[0], split.slices(other)[0]) == (1, 4)
+    assert d.dram_read_bytes[0] >= 2 * 2 * 4096 * 16384
+
+
+def test_pipes_join_as_sharply_as_their_coefficient_says() -> None:
+    x, d = solved(4096, 4096, 4096)
+    times = [solver.time_s(replace(x, c={**x.c, "pipe_sharpness": p}), d)[0] for p in (2.0, 4.0, 8.0, 16.0)]
+    assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_other_families_have_neither(family: str) -> None:
+    if family == "wgmma":
+        return
+    module = families.family(family)
+    p = predict(1024, 1024, 1024, gpu=H200, dtype=module.DTYPES[0], family=family, calibrated="none")
+    t = module.traits(p.problem, p.config, p.launch, H200.arch)
+    assert (t.cluster_m[0], t.cluster_n[0], t.tiles_under_way[0]) == (1, 1, 1)
+    assert not t.persistent[0]
+    assert not t.sums_slices[0]
