@@ -50,6 +50,30 @@ TENSOR_CONFIGS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
         "one_buffer": {"bm": 64, "bn": 96, "bk": 16, "wm": 32, "wn": 48, "stages": 1},
     },
 }
+#: the same of wgmma, whose strides are multiples of 16 bytes
+WGMMA_CONFIGS: Mapping[str, Mapping[str, int]] = {
+    "usual": {},
+    "shared_a": {"bm": 256, "bn": 128, "cluster_m": 1, "cluster_n": 2},
+    "four_blocks": {"bm": 128, "bn": 128, "stages": 3, "cluster_m": 2, "cluster_n": 2, "group_m": 3},
+    "lone": {"bm": 64, "bn": 8, "consumers": 1, "cluster_m": 1, "stages": 2},
+    "three": {"bm": 192, "bn": 192, "consumers": 3, "stages": 3, "cluster_m": 1, "group_m": 1},
+    "odd_columns": {"bn": 152, "cluster_m": 1},
+    "short_rows": {"bn": 24, "cluster_m": 1, "bk": 32, "stages": 6},
+    "deep": {"bn": 128, "bk": 128, "stages": 3},
+    "turns": {"bn": 192, "pingpong": 1},
+    "turns_of_three": {"bm": 64, "bn": 96, "pingpong": 1, "consumers": 3, "cluster_m": 1},
+    "swapped": {"bm": 240, "bn": 128, "swap": 1, "cluster_m": 1},
+    "swapped_turns": {"bm": 72, "bn": 128, "swap": 1, "cluster_m": 1, "pingpong": 1},
+    "swapped_thin": {"bm": 16, "bn": 128, "swap": 1, "cluster_m": 2, "stages": 8},
+    "two_blocks": {"bm": 64, "bn": 64, "consumers": 1, "cluster_m": 1, "blocks": 2, "stages": 4},
+    "curve": {"bn": 64, "hilbert": 1, "cluster_m": 2},
+    "split_k": {"bn": 128, "split_k": 5, "stages": 3},
+    "split_turns": {"bn": 128, "split_k": 3, "stages": 3, "pingpong": 1},
+    "split_tail": {"bm": 64, "bn": 64, "consumers": 1, "cluster_m": 1, "split_k": 3, "split_tail": 1},
+    "stream_k": {"stream_k": 1},
+    "stream_turns": {"bn": 192, "stream_k": 1, "pingpong": 1},
+    "stream_swapped": {"bm": 64, "bn": 128, "swap": 1, "stream_k": 1, "cluster_n": 2, "cluster_m": 1},
+}
 #: tensor-core dtypes, the layouts that all their families have, and C's dtype
 TENSOR_FORMS = (("bf16", ("NN", "NT", "TN", "TT"), "bf16"), ("fp16", ("NN", "TT"), "fp16"),
                 ("tf32", ("NN", "NT", "TN", "TT"), "fp32"), ("int8", ("NT",), "fp16"))  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels_under_test import CONFIGS, TENSOR_CONFIGS, ask
+from kernels_under_test import CONFIGS, TENSOR_CONFIGS, WGMMA_CONFIGS, ask
 
 from gemmsim.bench.task import Kernel, Task
 from gemmsim.cli.doctor import _tool
@@ -48,6 +48,7 @@ def sample(compiled: Any) -> list[Task]:
         for i, config in enumerate(configs[family].values())
     ]
     asks += [ask(ALIGNED, "mma", config, tensor[0]) for config in TENSOR_CONFIGS["mma"].values()]
+    asks += [ask(ALIGNED, "wgmma", config, tensor[i % len(tensor)]) for i, config in enumerate(WGMMA_CONFIGS.values())]
     return list(compiled(asks))
 
 
