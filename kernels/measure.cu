@@ -17,10 +17,12 @@ __device__ static unsigned short float_to_half(float f) {
   return h;
 }
 
-// e4m3: the exponent's bias is 7 in place of 127, and below 2^-6 go steps of 2^-9
+// e4m3: the exponent's bias is 7 in place of 127, and below 2^-6 go steps of 2^-9. CuPy compiles this with subnormals of fp32
+// flushed to zero, so none may stand in between.
 __device__ static float fp8_to_float(unsigned char x) {
-  const unsigned size = x & 127u, sign = (x & 128u) << 24;
-  return __uint_as_float(sign | (size == 127u ? 0x7fffffffu : __float_as_uint(__uint_as_float(size << 20) * 0x1p120f)));
+  const unsigned size = x & 127u;
+  const float value = size < 8u ? size * 0x1p-9f : __uint_as_float(size == 127u ? 0x7fffffffu : (size << 20) + (120u << 23));
+  return x & 128u ? -value : value;
 }
 
 __device__ static unsigned char float_to_fp8(float f) {  // to nearest, ties to even; beyond 448, 448
