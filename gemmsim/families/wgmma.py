@@ -90,8 +90,8 @@ CLUSTERS = (1, 2, 4)
 TMA_BYTES, TMA_BOX = 16, 256
 #: a slice along K shorter than this is all start and end
 LEAST_SLICE = 64
-#: tiles are numbered in 32 bits
-MOST_TILES = 2**31 - 1
+#: tiles, and k-steps times slices, are counted in 32 bits
+MOST_INT = 2**31 - 1
 OTHER = "family mma would do"
 
 
@@ -157,10 +157,12 @@ def _split_rules(r: Refusals, problem: Gemm, config: Config) -> None:
     r.under("slice_columns", np.where(split > 1, problem.k // split, LEAST_SLICE), LEAST_SLICE)
     short = (split > 1) & (split > -(-problem.k // bk))
     r.when("slices", short, "a slice would have no k-step")
-    tiles = np.ceil(problem.m / (config["bm"] * config["cluster_m"])) * np.ceil(
-        problem.n / (config["bn"] * config["cluster_n"])
+    rows, columns = (
+        np.ceil(size / (config[side] * config[across]))
+        for size, side, across in ((problem.m, "bm", "cluster_m"), (problem.n, "bn", "cluster_n"))
     )
-    r.over("tiles", tiles * problem.batch * split, MOST_TILES, "cluster tiles and slices")
+    r.over("tiles", rows * columns * problem.batch * split, MOST_INT, "cluster tiles and slices")
+    r.over("k_steps", np.ceil(problem.k / bk) * split, MOST_INT, "k-steps times slices")
 
 
 def cluster_of(config: Config) -> np.ndarray:
