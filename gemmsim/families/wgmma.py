@@ -55,6 +55,8 @@ PARAMETERS = (
     Parameter("split_tail", (0, 1), 0, 0, 1, False, "1: only tiles past the last whole wave are split; 0: all"),
     Parameter("stream_k", (0, 1), 0, 0, 1, False, "1: what is past the last whole wave is shared out evenly along K"),
 )
+#: barrier_clk: of each consumer's warp and block of a cluster a k-step, 16 of 1,024 clocks at 128 x 256 x 64 in pairs.
+#: pipe_sharpness: there math takes 1,024 clocks and shared memory 832: together 4 % longer than math with 6, 9 with 4
 PRIORS: Mapping[str, Prior] = {
     "load_latency": Prior(2.0, 1.0, 5.0),  # TMA, its barrier and the producer's turn
     "dram_latency": Prior(1.5, 0.3, 6.0),
