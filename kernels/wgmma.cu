@@ -328,8 +328,10 @@ struct Consumer {
     Operands<V> operands;
 #pragma unroll
     for (int i = 0; i < V; ++i) v[i] *= alpha;
-    if constexpr (Epilogue::READS)
-      if (r < M && c < N) epilogue.fetch(operands, ((size_t)at.z * M + r) * N + c, c);
+    if constexpr (Epilogue::READS) {  // past the edge what the last row and column have
+      r = min(r, M - 1), c = min(c, N - V);
+      epilogue.fetch(operands, ((size_t)at.z * M + r) * N + c, c);
+    }
     epilogue.combine(v, operands);
   }
   // The sums of pair p (two along Y) in half h (eight lower along X), finished, as one register. PAIRS: what follows reads two

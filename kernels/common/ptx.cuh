@@ -51,6 +51,13 @@ __device__ __forceinline__ e4m3_t to_e4m3(float x) {
 #endif
 }
 
+// Errs by 2^-11 at most.
+__device__ __forceinline__ float tanh_approximate(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Two neighbours in one register, the first in its lower half.
 __device__ __forceinline__ unsigned pack(half_t, float first, float second) {
   unsigned both;
