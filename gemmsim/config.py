@@ -38,7 +38,8 @@ FACTS: Mapping[str, int] = {"regs_per_thread": 1, "spill_bytes": 0, "smem_bytes"
 _SHORT = {
     "num_warps": "w", "num_stages": "s", "group_m": "g", "tm": "t", "tn": "x", "split_k": "k", "stages": "s",
     "async_copy": "a", "vec": "v", "blocks": "b", "regs": "r", "order": "o", "split_tail": "tail", "stream_k": "stream",
-    "consumers": "c", "pingpong": "p", "cluster_m": "m", "cluster_n": "n", "hilbert": "h",
+    "copy_a": "ca", "copy_b": "cb", "copy_c": "cc", "consumers": "c", "pingpong": "p", "cluster_m": "m",
+    "cluster_n": "n", "hilbert": "h",
 }  # fmt: skip
 
 

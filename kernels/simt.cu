@@ -47,7 +47,7 @@
 #include "common/copy.cuh"
 #include "common/epilogue.cuh"
 #include "common/pipeline.cuh"
-#include "common/raster.cuh"
+#include "common/reduce.cuh"
 
 #ifndef VEC
 #define VEC 4
@@ -396,36 +396,10 @@ gemm(int M, int N, int K, const TYPE* __restrict__ A, const TYPE* __restrict__ B
 }
 
 #if !STREAM_K
-// Sums the slices of each tile from `whole` on, in order; they hold alpha times their part. 256 threads, four results each.
+// Sums the slices of each tile from `whole` on: 256 threads, four results each.
 extern "C" __global__ void __launch_bounds__(256)
 reduce(int M, int N, OUT* __restrict__ C, TYPE, TYPE beta, TYPE scale, const OUT* __restrict__ bias,
        const OUT* __restrict__ residual, int group_m, int whole, int slices, const TYPE* __restrict__ W) {
-  constexpr int PIECES = (BM * BN + 1023) / 1024;
-  const int tile = blockIdx.x / PIECES, at = (blockIdx.x % PIECES * 256 + threadIdx.x) * 4;
-  if (at >= BM * BN) return;
-  int row, column;
-  raster(whole + tile, (M + BM - 1) / BM, (N + BN - 1) / BN, group_m, row, column);
-  const int r = row * BM + at / BN, c = column * BN + at % BN;
-  if (r >= M || c >= N) return;
-  const Epilogue epilogue{C, beta, scale, bias, residual};
-  const size_t place = (size_t)r * N + c;
-  W += (size_t)tile * slices * (BM * BN) + at;
-  TYPE sum[4] = {};
-#pragma unroll 8
-  for (int s = 0; s < slices; ++s) {
-    TYPE part[4];
-    read<4>(part, W + (size_t)s * (BM * BN));
-#pragma unroll
-    for (int v = 0; v < 4; ++v) sum[v] += part[v];
-  }
-  if (epilogue.aligned_to(4, N)) {
-    Operands<4> operands;
-    epilogue.fetch(operands, place, c);
-    epilogue.store(sum, operands, C + place);
-    return;
-  }
-#pragma unroll
-  for (int v = 0; v < 4; ++v)
-    if (c + v < N) epilogue.finish(sum[v], place + v, c + v);
+  sum_slices<BM, BN>({C, beta, scale, bias, residual}, M, N, group_m, whole, slices, W);
 }
 #endif

@@ -15,7 +15,7 @@ from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Form, Gemm
 
-FAMILIES = ("triton", "simt", "wgmma", "register_tile", "smem_tile", "naive")
+FAMILIES = ("triton", "simt", "wgmma", "mma", "register_tile", "wmma", "smem_tile", "naive")
 
 
 class Family(Protocol):

@@ -55,9 +55,15 @@ def turned(side: str, layout: str) -> bool:
 
 def cap(u: Columns, threads: IntArray, arch: Arch) -> IntArray:
     """Registers a thread that the compiler may use at most."""
-    warps = -(-threads // LANES * u["blocks"] // arch.sub_partitions)  # of a sub-partition, which holds whole ones
-    left = arch.regs_per_sm // arch.sub_partitions // (LANES * np.maximum(warps, 1)) // 8 * 8
-    return np.asarray(np.minimum(np.where(u["regs"] > 0, u["regs"], left), arch.regs_per_thread))
+    return np.asarray(
+        np.minimum(np.where(u["regs"] > 0, u["regs"], left(u["blocks"], threads, arch)), arch.regs_per_thread)
+    )
+
+
+def left(blocks: IntArray, threads: IntArray, arch: Arch) -> IntArray:
+    """Registers a thread that so many blocks an SM leave, however many it can have."""
+    warps = -(-threads // LANES * blocks // arch.sub_partitions)  # of a sub-partition, which holds whole ones
+    return np.asarray(arch.regs_per_sm // arch.sub_partitions // (LANES * np.maximum(warps, 1)) // 8 * 8)
 
 
 def fitted(problem: Gemm, config: Config) -> IntArray:

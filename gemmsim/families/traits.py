@@ -89,6 +89,8 @@ class Traits:
     split_tail: BoolArray = field(default_factory=_no)
     stream_k: BoolArray = field(default_factory=_no)
     partial_bytes: float = 4.0  # of an element of a slice's part of C, in the workspace
+    #: mma.sync: the fragments of the next step along K are read while this one is multiplied
+    fragments_ahead: BoolArray = field(default_factory=_no)
     #: slices are summed by the block with the last of them, which waits for the others, not by a second kernel
     sums_slices: BoolArray = field(default_factory=_no)
     #: blocks of a cluster along M and N: they start together, on SMs of one GPC, and each tile of B (of A) that they

@@ -24,10 +24,10 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
 
     Multiply-adds over the dense rate. A wgmma takes at least WGMMA_LEAST_CLK. Where mma.sync reaches well
     under the peak (sm_90: 65 %, Luo et al. 2025) it and its fragment loads take turns: their clocks add up. Elsewhere
-    (sm_80: 95 %) they overlap and the rate is that share of the peak.
+    (sm_80: 95 %), and in a kernel that reads fragments ahead, they overlap and the rate is that share of the peak.
     """
     arch, t = x.gpu.arch, x.traits
-    waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8)
+    waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8) & ~t.fragments_ahead
     rate = arch.fma_per_clk_per_sm[x.dtype] * np.where((t.path == MMA_SYNC) & ~waits, arch.mma_sync_fraction_of_peak, 1)
     conflicts = np.where(t.path == FMA, t.bank_conflicts, 1)
     clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)

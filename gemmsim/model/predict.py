@@ -325,10 +325,12 @@ class _Chunk:
             demand[term][part] = 0 if term in free else alone.get(term, gain)
 
     def _time(self, free: Set[str]) -> FloatArray:
-        if "alignment" not in free or not self.case.traits.scalar_loads.any():
-            return solver.time_s(self.case, self.demand, free)
-        given, aligned = solver.time_s(self.case, self.demand, free), solver.time_s(*self._aligned(), free)
-        return np.minimum(given, aligned)  # the aligned kernel may spill more: then nothing would be gained
+        given, scalar = solver.time_s(self.case, self.demand, free), self.case.traits.scalar_loads > 0
+        if "alignment" not in free or not scalar.any():
+            return given
+        aligned = solver.time_s(*self._aligned(), free)
+        # the aligned kernel may spill more: then nothing would be gained
+        return np.where(scalar, np.minimum(given, aligned), given)
 
     def _aligned(self) -> tuple[Case, Demand]:
         """The same rows as if their row strides were aligned: with the resources of the kernel compiled for that."""

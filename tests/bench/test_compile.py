@@ -108,6 +108,30 @@ def test_forms_compile_to_kernels_of_their_own(form: Form, tmp_path: Path) -> No
     assert found[0].key != found[1].key
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("family", "form", "changes"),
+    [
+        ("mma", Form("bf16", layout="TT"), {}),
+        ("mma", Form("fp16", layout="NT", beta=True, epilogue=("bias", "gelu", "residual")), {"bn": 128, "wn": 32}),
+        ("mma", Form("tf32", layout="TN"), {"bn": 128, "bk": 16}),
+        ("mma", Form("int8", layout="NT", dtype_c="fp8"), {"bk": 128, "bn": 128}),
+        ("mma", Form("bf16", batch=2), {"split_k": 4, "bm": 64, "wm": 32, "copy_a": 8, "copy_b": 4, "copy_c": 4}),
+        ("mma", Form("bf16"), {"bm": 64, "bn": 64, "wm": 32, "wn": 32, "copy_a": 2, "copy_b": 2, "copy_c": 2}),
+        ("wmma", Form("bf16", layout="NT", epilogue=("bias", "relu")), {}),
+        ("wmma", Form("fp16", layout="TN"), {"stages": 1}),
+        ("wmma", Form("tf32", layout="TT"), {"copy_a": 4, "copy_b": 4}),
+        ("wmma", Form("int8"), {"copy_b": 1}),
+    ],
+)  # fmt: skip
+def test_tensor_cores_compile_without_spills(
+    family: str, form: Form, changes: dict[str, int], arch: str, tmp_path: Path
+) -> None:
+    found = compile_one(request(family, arch, form, **changes), cache=tmp_path)
+    assert found.status == "ok", found.reason
+    assert (found.spill_bytes, found.stack_bytes, found.warnings) == (0, 0, ())
+
+
 def test_the_same_macros_share_a_cubin(kernel: Path, tmp_path: Path) -> None:
     told: list[int] = []
     found = results(sources(kernel, "1", "2", "1", "1"), tmp_path / "cache", progress=told.append)

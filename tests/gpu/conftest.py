@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gemmsim.bench.data import Data, make
 from gemmsim.bench.task import Ask, Kernel, Task
 
 HERE = Path(__file__).parent
@@ -46,6 +47,22 @@ def compiled(gpu: Any) -> Callable[[Sequence[Ask]], list[Task]]:
         return [Task(i, ask, made[i]) for i, ask in enumerate(asks)]
 
     return tasks
+
+
+@pytest.fixture(scope="module")
+def data_of(rig: Any) -> Iterator[Any]:
+    """Inputs and reference by problem, made once."""
+    made: dict[Any, Data] = {}
+
+    def get(asked: Ask) -> Data:
+        key = (asked.m, asked.n, asked.k, asked.form)
+        if key not in made:
+            made[key] = make(rig.device, asked, 1000 * len(made))
+        return made[key]
+
+    yield get
+    made.clear()
+    rig.forget()
 
 
 @pytest.fixture

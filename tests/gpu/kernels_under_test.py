@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from gemmsim.bench.task import Ask, Conditions
+from gemmsim.bench.check import compare
+from gemmsim.bench.kernels import prepare
+from gemmsim.bench.task import Ask, Conditions, Refused, Task
 from gemmsim.problem import Form, form_of
 
 #: mechanism -> configuration, defaults elsewhere
@@ -29,6 +33,26 @@ CONFIGS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
         "stream_k": {"bm": 64, "bn": 64, "bk": 16, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "regs": 0, "stream_k": 1},
     },
 }  # fmt: skip
+_SMALL = {"bm": 64, "bn": 64, "wm": 32, "wn": 32}
+#: the same of families on tensor cores; copy_a and so on are fitted to the sizes, down to single elements
+TENSOR_CONFIGS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
+    "mma": {
+        "usual": {},
+        "double_buffer": _SMALL | {"stages": 2, "bk": 64},
+        "one_step": {"bm": 128, "bn": 64, "bk": 16, "wm": 64, "wn": 32, "stages": 4, "group_m": 3},
+        "deep": {"bm": 32, "bn": 32, "bk": 128, "wm": 16, "wn": 16, "stages": 3, "blocks": 3},
+        "threes": {"bm": 96, "bn": 192, "wm": 32, "wn": 64, "stages": 3},
+        "lone_warp": {"bm": 16, "bn": 32, "bk": 64, "wm": 16, "wn": 32, "stages": 5},
+        "split_k": _SMALL | {"stages": 3, "split_k": 5},
+    },
+    "wmma": {
+        "usual": {},
+        "one_buffer": {"bm": 64, "bn": 96, "bk": 16, "wm": 32, "wn": 48, "stages": 1},
+    },
+}
+#: tensor-core dtypes, the layouts that all their families have, and C's dtype
+TENSOR_FORMS = (("bf16", ("NN", "NT", "TN", "TT"), "bf16"), ("fp16", ("NN", "TT"), "fp16"),
+                ("tf32", ("NN", "NT", "TN", "TT"), "fp32"), ("int8", ("NT",), "fp16"))  # fmt: skip
 LAYOUTS = ("NN", "NT", "TN")
 EPILOGUES: tuple[tuple[bool, tuple[str, ...], str | None], ...] = (
     (True, (), None),
@@ -69,3 +93,30 @@ def ask(
     module = None if family == "cublas" else importlib.import_module(f"gemmsim.families.{family}")
     defaults = {p.name: p.default for p in module.PARAMETERS} if module else {}
     return Ask(*size, form_of(form), family, tuple((defaults | dict(config)).items()), how or Conditions())
+
+
+def faults(rig: Any, data_of: Any, tasks: Sequence[Task]) -> list[str]:
+    """What is wrong with each task's result, twice in a row: a workspace must be left as it was found."""
+    found = []
+    for task in tasks:
+        a = task.ask
+        name = f"{a.m}x{a.n}x{a.k} {a.form.layout} {dict(a.config)}"
+        data = data_of(a)
+        try:
+            prepared = prepare(rig.device, task, data)
+        except Refused as refused:
+            found.append(f"{name}: refused: {refused}")
+            continue
+        for turn in ("first", "second"):
+            if turn == "first":
+                prepared.poison()
+            data.poison(rig.device)
+            prepared.launch()
+            reason = compare(rig.device, data, prepared.unfused).reason
+            found += [f"{name}, {turn} launch: {reason}"] if reason else []
+    return found
+
+
+def sized(tasks: Sequence[Task], shapes: Sequence[tuple[int, int, int]]) -> list[Task]:
+    """The tasks' kernels on every shape."""
+    return [replace(t, ask=replace(t.ask, m=m, n=n, k=k)) for t in tasks for m, n, k in shapes]

@@ -5,66 +5,17 @@ Each launch is on fresh normal inputs and a C full of NaN; the limits are those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from kernels_under_test import CONFIGS, EPILOGUES, LAYOUTS, SHAPES, ask, families
+from kernels_under_test import CONFIGS, EPILOGUES, LAYOUTS, SHAPES, ask, families, faults, sized
 
 from gemmsim.bench import cublas, cublaslt
-from gemmsim.bench.data import Data, make
 from gemmsim.bench.kernels import prepare
-from gemmsim.bench.task import Ask, Refused, Task
+from gemmsim.bench.task import Task
 from gemmsim.problem import Form
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def data_of(rig: Any) -> Iterator[Any]:
-    """Inputs and reference by problem, made once."""
-    made: dict[Any, Data] = {}
-
-    def get(asked: Ask) -> Data:
-        key = (asked.m, asked.n, asked.k, asked.form)
-        if key not in made:
-            made[key] = make(rig.device, asked, 1000 * len(made))
-        return made[key]
-
-    yield get
-    made.clear()
-    rig.forget()
-
-
-def faults(rig: Any, data_of: Any, tasks: Sequence[Task]) -> list[str]:
-    """What is wrong with each task's result, twice in a row: a workspace must be left as it was found."""
-    found = []
-    for task in tasks:
-        a = task.ask
-        name = f"{a.m}x{a.n}x{a.k} {a.form.layout} {dict(a.config)}"
-        data = data_of(a)
-        try:
-            prepared = prepare(rig.device, task, data)
-        except Refused as refused:
-            found.append(f"{name}: refused: {refused}")
-            continue
-        for turn in ("first", "second"):
-            if turn == "first":
-                prepared.poison()
-            data.poison(rig.device)
-            prepared.launch()
-            from gemmsim.bench.check import compare
-
-            reason = compare(rig.device, data, prepared.unfused).reason
-            found += [f"{name}, {turn} launch: {reason}"] if reason else []
-    return found
-
-
-def sized(tasks: Sequence[Task], shapes: Sequence[tuple[int, int, int]]) -> list[Task]:
-    """The tasks' kernels on every shape."""
-    from dataclasses import replace
-
-    return [replace(t, ask=replace(t.ask, m=m, n=n, k=k)) for t in tasks for m, n, k in shapes]
 
 
 def test_there_are_sixty_shapes_of_every_kind() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels_under_test import CONFIGS, ask, families
+from kernels_under_test import CONFIGS, TENSOR_CONFIGS, ask
 
 from gemmsim.bench.task import Kernel, Task
 from gemmsim.cli.doctor import _tool
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.gpu
 HERE = Path(__file__).parent
 #: two k-steps and edges on every side
 SIZE = (97, 131, 70)
+#: the same for copies of 16 bytes, and deep enough for slices
+ALIGNED = (97, 136, 328)
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +39,15 @@ def sanitizer(request: pytest.FixtureRequest) -> str:
 def sample(compiled: Any) -> list[Task]:
     """Every mechanism of every family, plain, transposed and with an epilogue."""
     forms = [Form("fp32"), Form("fp32", layout="TN"), Form("fp32", layout="NT", beta=True, epilogue=("bias", "gelu"))]
+    fused = Form("bf16", layout="NT", beta=True, epilogue=("bias", "gelu"))
+    tensor = [Form("bf16"), Form("bf16", layout="TT", batch=2), fused]
     asks = [
-        ask(SIZE, family, config, forms[i % len(forms)])
-        for family in families()
-        for i, config in enumerate(CONFIGS[family].values())
+        ask(SIZE, family, config, kinds[i % len(kinds)])
+        for configs, kinds in ((CONFIGS, forms), (TENSOR_CONFIGS, tensor))
+        for family in configs
+        for i, config in enumerate(configs[family].values())
     ]
+    asks += [ask(ALIGNED, "mma", config, tensor[0]) for config in TENSOR_CONFIGS["mma"].values()]
     return list(compiled(asks))
 
 

@@ -96,8 +96,8 @@ def test_a_family_that_computes_whole_tiles_alone() -> None:
     found = asked(4096, 4096, 4096, family="triton", dtype="bf16")
     assert [w.way for w in found.ways] == ["whole tiles"]
     assert found.verdict == "whole tiles: no other way can launch"
-    assert found.notes == ("triton computes whole tiles alone: simt and wgmma share them out along K",)
-    assert sharing_families() == ["simt", "wgmma"]
+    assert found.notes == ("triton computes whole tiles alone: simt and wgmma and mma share them out along K",)
+    assert sharing_families() == ["simt", "wgmma", "mma"]
 
 
 def test_what_is_refused_is_named() -> None:
