@@ -62,7 +62,10 @@ def usable_sms(gpu: Gpu, cluster_size: int) -> int:
 
 
 def reached_sms(gpu: Gpu, cluster_size: FloatArray) -> FloatArray:
-    """SMs that clusters of these sizes reach at once: as `usable_sms`; whole clusters of all SMs if no file says."""
+    """SMs that clusters of these sizes reach at once: as `usable_sms`; whole clusters of all SMs if no file says.
+
+    Clusters of 2 reach all of an H200's 132 SMs, those of 4 120: whole waves take 10 % longer.
+    """
     reached = np.floor(gpu.sm_count / cluster_size) * cluster_size
     for size, sms in zip(gpu.cluster_sizes, gpu.cluster_sms, strict=True):
         reached = np.where((cluster_size == size) & (size > 1), np.minimum(reached, sms), reached)

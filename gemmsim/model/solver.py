@@ -100,7 +100,7 @@ def _stream(
 
     step: clocks of a k-step of either. While results are stored the loads of the next tile go on until all buffers are
     full, `depth` k-steps of them. Math bound, an epilogue costs all of its time: 64 k-steps of 128 x 256 x 64 take
-    65,536 clocks of math, their epilogue some 1,500, 2 %. Bound by loads, none of it up to depth x chain. Where tiles
+    65,536 clocks of math, their epilogue 1,792, 3 %. Bound by loads, none of it up to depth x chain. Where tiles
     take turns an epilogue runs beside the math of the others and costs nothing up to their time.
     """
     under_way = x.traits.tiles_under_way
@@ -131,7 +131,10 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
 
 
 def _once(x: Case, d: Demand, free: Set[str]) -> FloatArray:
-    """Clocks until a block that stays has its first tile's first k-steps."""
+    """Clocks until a block that stays has its first tile's first k-steps.
+
+    Some 3,500 of them with 128 x 256 x 64 tiles, once instead of in each of 4 waves at 4096^3: 2 % of the time.
+    """
     _, lone = _step(x, d, free)
     return np.asarray(d.fill_steps * _chain(x, d, lone, free) + d.start_clk + d.lone_factor * d.start_issue_clk)
 

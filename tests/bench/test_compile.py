@@ -80,6 +80,8 @@ def results(given: list[Source], cache: Path, **more: Any) -> list[room.Compiled
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("family", CUDA)
 def test_every_family_compiles(family: str, arch: str, tmp_path: Path) -> None:
+    if (family, arch) == ("wgmma", "sm_80"):
+        pytest.skip("sm_80 has no wgmma, no clusters")
     found = compile_one(request(family, arch), cache=tmp_path)
     assert found.status == "ok", found.reason
     assert found.request == request(family, arch)

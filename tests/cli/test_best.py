@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gemmsim.cli import main
+from gemmsim.families import FAMILIES
 from gemmsim.picks import best
 from gemmsim.store import Store
 
@@ -92,7 +93,7 @@ def test_from_the_users_store(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ((1, 1, 1, "--rows", SIMT, "--store", "x"), "--store x is given with --rows: expected one of them"),
         ((1, 1, 1, "--rows", SIMT, "--family", "simd"),
          "unknown family 'simd' in --family: did you mean simt? "
-         "known are triton, simt, wgmma, register_tile, smem_tile, naive, all"),
+         f"known are {', '.join(FAMILIES)}, all"),
         ((1, 1, 1, "--rows", SIMT, "--l2", "hot"),
          "unknown L2 condition 'hot' in --l2: known are cold_clean, cold_dirty, warm"),
         ((1, 1, 1, "--rows", SIMT, "--clock", "fast"),
