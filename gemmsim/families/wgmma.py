@@ -62,6 +62,7 @@ PRIORS: Mapping[str, Prior] = {
     "dram_latency": Prior(1.5, 0.3, 6.0),
     "arrival": Prior(1.0, 0.3, 2.0),
     "async_write": Prior(0.5, 0.05, 1.5),
+    "box_row_clk": Prior(2.0, 1.0, 4.0),
     "barrier_clk": Prior(1.0, 0.1, 8.0),
     "start": Prior(4.0, 0.7, 25.0),
     "epilogue_slots": Prior(3.0, 0.5, 20.0),

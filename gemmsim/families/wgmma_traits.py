@@ -7,8 +7,8 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import WGMMA, Traits
-from gemmsim.families.wgmma_resources import ROWS, along_k, loaded_bytes, sharers, sums, x_side, y_side
-from gemmsim.problem import FloatArray, Form, Gemm
+from gemmsim.families.wgmma_resources import ROW_BYTES, ROWS, along_k, chunk, loaded_bytes, sharers, sums, x_side, y_side
+from gemmsim.problem import DTYPE_BYTES, FloatArray, Form, Gemm
 
 WAVEFRONT_BYTES, SECTOR_BYTES = 128, 32
 #: bytes of K that one wgmma multiplies
@@ -74,10 +74,19 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         cluster_m=config["cluster_m"].astype(np.float64),
         cluster_n=config["cluster_n"].astype(np.float64),
         persistent=np.ones(1, bool),
+        box_rows=_box_rows(shape, "a", config, "bm") + _box_rows(shape, "b", config, "bn"),
         tiles_under_way=np.where(config["pingpong"] == 1, config["consumers"], 1).astype(np.float64),
     )
 
 
 def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
-    """Contiguous bytes of a tile row in memory: along K a whole k-step, else the tile's side."""
-    return np.asarray(config["bk" if along_k(shape, operand) else side] * float(width))
+    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a tile's side."""
+    row = np.minimum(config["bk"] * width, ROW_BYTES) if along_k(shape, operand) else chunk(config[side]) * width
+    return np.asarray(row, np.float64)
+
+
+def _box_rows(shape: Form, operand: str, config: Config, side: str) -> FloatArray:
+    """Rows of the boxes that bring a tile into shared memory, where they lie swizzled, 128 B at most."""
+    runs, width = along_k(shape, operand), DTYPE_BYTES[shape.dtype]
+    across = config["bk"] * width / _row_bytes(shape, operand, config, side, width)
+    return np.asarray(config[side] * across if runs else config["bk"] * -(-config[side] // chunk(config[side])), np.float64)

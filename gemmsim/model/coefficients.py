@@ -19,6 +19,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "chain_clk": (0.0, "clocks an instruction", "an instruction of a warp, math aside, whose latency nothing hides"),
     "async_write": (1.0, "wavefronts", "a wavefront that cp.async writes to shared memory, against one that is read"),
     "register_write": (1.0, "wavefronts", "the same when data pass registers on their way"),
+    "box_row_clk": (0.0, "clocks a row", "a row of a box, 128 B or less, that the copy engine brings into an SM"),
     "sector_clk": (0.0, "clocks a sector", "a 32 B sector of a global load through L1"),
     "store_clk": (0.0, "clocks a sector", "a 32 B sector stored in the epilogue"),
     "loop_slots": (0.0, "issue slots", "fixed warp instructions of one iteration of the main loop"),
