@@ -101,6 +101,8 @@ class Traits:
     persistent: BoolArray = field(default_factory=_no)
     #: tiles of a persistent block that take turns: one's math runs while another's result is stored
     tiles_under_way: FloatArray = field(default_factory=_ones)
+    #: times that a warpgroup fills its buffers with results and waits until the copy engine has read them
+    store_rounds: FloatArray = field(default_factory=_zeros)
     #: rows of boxes that the copy engine brings into an SM, those that other blocks of the cluster ask for included
     box_rows: FloatArray = field(default_factory=_zeros)
 

@@ -66,7 +66,7 @@ PRIORS: Mapping[str, Prior] = {
     "barrier_clk": Prior(1.0, 0.1, 8.0),
     "start": Prior(4.0, 0.7, 25.0),
     "epilogue_slots": Prior(3.0, 0.5, 20.0),
-    "store_clk": Prior(0.5, 0.1, 3.0),
+    "store_round_clk": Prior(350.0, 100.0, 1000.0),
     "shared_near": Prior(0.6, 0.3, 1.0),
     "shared_far": Prior(0.8, 0.4, 1.0),
     "l2_rate": Prior(1.0, 0.8, 1.6),
@@ -85,6 +85,7 @@ FIXED: Mapping[str, float] = {
     "power_onset": 0.617,
     "queue_noise": 0.1,
     "start_slots": 200.0,
+    "store_clk": 0.5,
 }
 #: bytes of K in a k-step: rows of a swizzle, one or two side by side
 STEP_BYTES = (64, 128, 256)

@@ -7,14 +7,27 @@ import numpy as np
 from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import WGMMA, Traits
-from gemmsim.families.wgmma_resources import ROW_BYTES, ROWS, along_k, chunk, loaded_bytes, sharers, sums, x_side, y_side
-from gemmsim.problem import DTYPE_BYTES, FloatArray, Form, Gemm
+from gemmsim.families.wgmma_resources import (
+    ROW_BYTES,
+    ROWS,
+    STORED_BYTES,
+    along_k,
+    chunk,
+    loaded_bytes,
+    sharers,
+    stored_columns,
+    sums,
+    x_side,
+    y_side,
+)
+from gemmsim.problem import FloatArray, Form, Gemm
 
-WAVEFRONT_BYTES, SECTOR_BYTES = 128, 32
+WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES = 128, 32, 128
 #: bytes of K that one wgmma multiplies
 MMA_BYTES = 32
 #: bytes of L2 that one request of the copy engine is worth: it asks for whole rows of a box
 COPY_BYTES = 16.0
+BUFFERS = 2  # of results that a warpgroup fills
 #: warp instructions of a consumer's k-step beside its wgmma: barriers, descriptors, loop; and of the producer's
 STEP_INSTRUCTIONS, PRODUCER_INSTRUCTIONS = 25.0, 30.0
 WARPS = 4  # of a warpgroup
@@ -34,6 +47,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
     warps, zero, no = WARPS * consumers, np.zeros(1), np.zeros(1, bool)
     half = np.full(1, 0.5)
     depth = np.maximum(1.0, config["stages"] - 1.0)
+    boxed = np.asarray(problem.n * problem.c_bytes % COPY_BYTES == 0) & (problem.c_bytes == STORED_BYTES)
     row_a, row_b = (_row_bytes(shape, name, config, side, e) for side, name in (("bm", "a"), ("bn", "b")))
     return Traits(
         path=np.full(1, WGMMA),
@@ -59,7 +73,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         fill_steps=depth,
         prologue_loads=zero,
         accumulators=sums(config).astype(np.float64),
-        store_sectors=x * y * problem.c_bytes / SECTOR_BYTES,
+        store_sectors=np.where(boxed, 0, x * y * problem.c_bytes / SECTOR_BYTES),
         a_row_bytes=row_a,
         b_row_bytes=row_b,
         a_copy_bytes=np.full(1, COPY_BYTES),
@@ -74,7 +88,8 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         cluster_m=config["cluster_m"].astype(np.float64),
         cluster_n=config["cluster_n"].astype(np.float64),
         persistent=np.ones(1, bool),
-        box_rows=_box_rows(shape, "a", config, "bm") + _box_rows(shape, "b", config, "bn"),
+        store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
+        box_rows=_box_rows(problem, "a", config, "bm") + _box_rows(problem, "b", config, "bn"),
         tiles_under_way=np.where(config["pingpong"] == 1, config["consumers"], 1).astype(np.float64),
     )
 
@@ -85,8 +100,15 @@ def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int)
     return np.asarray(row, np.float64)
 
 
-def _box_rows(shape: Form, operand: str, config: Config, side: str) -> FloatArray:
-    """Rows of the boxes that bring a tile into shared memory, where they lie swizzled, 128 B at most."""
-    runs, width = along_k(shape, operand), DTYPE_BYTES[shape.dtype]
-    across = config["bk"] * width / _row_bytes(shape, operand, config, side, width)
-    return np.asarray(config[side] * across if runs else config["bk"] * -(-config[side] // chunk(config[side])), np.float64)
+def _box_rows(problem: Gemm, operand: str, config: Config, side: str) -> FloatArray:
+    """Lines of memory under the rows of the boxes that bring a tile: more than one a row where rows lie askew to them.
+
+    A row of r bytes whose start is a multiple of g bytes lies on 1 + (r - g) / 128 lines in the mean.
+    """
+    shape, width = form(problem), problem.a_bytes
+    row = _row_bytes(shape, operand, config, side, width)
+    chunks = config["bk"] * width / row if along_k(shape, operand) else -(-config[side] // chunk(config[side]))
+    stride = problem.a_stride if operand == "a" else problem.b_stride
+    start = np.gcd(stride * width, row.astype(np.int64))
+    rows = (config[side] if along_k(shape, operand) else config["bk"]) * chunks
+    return np.asarray(rows * (1 + (row - start) / LINE_BYTES))

@@ -22,6 +22,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "box_row_clk": (0.0, "clocks a row", "a row of a box, 128 B or less, that the copy engine brings into an SM"),
     "sector_clk": (0.0, "clocks a sector", "a 32 B sector of a global load through L1"),
     "store_clk": (0.0, "clocks a sector", "a 32 B sector stored in the epilogue"),
+    "store_round_clk": (0.0, "clocks a round", "buffers of results filled, fenced, and read by the copy engine"),
     "loop_slots": (0.0, "issue slots", "fixed warp instructions of one iteration of the main loop"),
     "operation_slots": (0.0, "issue slots", "warp instructions that go with one copy, fragment load or mma"),
     "fetch_clk": (0.0, "clocks a line", "128 B of a main loop that the instruction cache does not hold"),

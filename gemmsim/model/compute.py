@@ -87,7 +87,8 @@ def epilogue_clk(x: Case) -> FloatArray:
     """Clocks a block for its result: conversion, exchange and store of each accumulator, and stored sectors."""
     t, c = x.traits, x.c
     slots = c["epilogue_slots"] * t.accumulators * t.warps + x.epilogue_slots * x.bm * x.bn / 32
-    return np.asarray(slots / x.gpu.arch.sub_partitions + c["store_clk"] * t.store_sectors)
+    stored = c["store_clk"] * t.store_sectors + c["store_round_clk"] * t.store_rounds
+    return np.asarray(slots / x.gpu.arch.sub_partitions + stored)
 
 
 def start_issue_clk(x: Case) -> FloatArray:
