@@ -103,7 +103,10 @@ class Traits:
     tiles_under_way: FloatArray = field(default_factory=_ones)
     #: times that a warpgroup fills its buffers with results and waits until the copy engine has read them
     store_rounds: FloatArray = field(default_factory=_zeros)
-    #: rows of boxes that the copy engine brings into an SM, those that other blocks of the cluster ask for included
+    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to all of a cluster, and their
+    #: rows (0: no warp does nothing but load)
+    boxes: FloatArray = field(default_factory=_zeros)
+    shared_boxes: FloatArray = field(default_factory=_zeros)
     box_rows: FloatArray = field(default_factory=_zeros)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gemmsim.config import Config, Launch
@@ -47,6 +49,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
     warps, zero, no = WARPS * consumers, np.zeros(1), np.zeros(1, bool)
     half = np.full(1, 0.5)
     depth = np.maximum(1.0, config["stages"] - 1.0)
+    a, b = (_Boxes.of(problem, name, config) for name in "ab")
     boxed = np.asarray(problem.n * problem.c_bytes % COPY_BYTES == 0) & (problem.c_bytes == STORED_BYTES)
     row_a, row_b = (_row_bytes(shape, name, config, side, e) for side, name in (("bm", "a"), ("bn", "b")))
     return Traits(
@@ -89,7 +92,9 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         cluster_n=config["cluster_n"].astype(np.float64),
         persistent=np.ones(1, bool),
         store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
-        box_rows=_box_rows(problem, "a", config, "bm") + _box_rows(problem, "b", config, "bn"),
+        boxes=a.count + b.count,
+        shared_boxes=a.shared + b.shared,
+        box_rows=a.rows + b.rows,
         tiles_under_way=np.where(config["pingpong"] == 1, config["consumers"], 1).astype(np.float64),
     )
 
@@ -100,15 +105,28 @@ def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int)
     return np.asarray(row, np.float64)
 
 
-def _box_rows(problem: Gemm, operand: str, config: Config, side: str) -> FloatArray:
-    """Lines of memory under the rows of the boxes that bring a tile: more than one a row where rows lie askew to them.
+@dataclass(frozen=True)
+class _Boxes:
+    """Boxes that a block asks for to load its part of an operand's tile; those that go to all of a cluster; rows.
 
-    A row of r bytes whose start is a multiple of g bytes lies on 1 + (r - g) / 128 lines in the mean.
+    Rows: lines of memory under them, more than one each where they lie askew: of r bytes whose start is a multiple of g
+    bytes 1 + (r - g) / 128 in the mean.
     """
-    shape, width = form(problem), problem.a_bytes
-    row = _row_bytes(shape, operand, config, side, width)
-    chunks = config["bk"] * width / row if along_k(shape, operand) else -(-config[side] // chunk(config[side]))
-    stride = problem.a_stride if operand == "a" else problem.b_stride
-    start = np.gcd(stride * width, row.astype(np.int64))
-    rows = (config[side] if along_k(shape, operand) else config["bk"]) * chunks
-    return np.asarray(rows * (1 + (row - start) / LINE_BYTES))
+
+    count: FloatArray
+    shared: FloatArray
+    rows: FloatArray
+
+    @staticmethod
+    def of(problem: Gemm, operand: str, config: Config) -> _Boxes:
+        """Those of operand "a" or "b"."""
+        shape, width = form(problem), problem.a_bytes
+        side, sharing, stride = ("bm", "cluster_n", problem.a_stride)
+        if operand == "b":
+            side, sharing, stride = ("bn", "cluster_m", problem.b_stride)
+        runs, blocks = along_k(shape, operand), config[sharing]
+        row = _row_bytes(shape, operand, config, side, width)
+        count = config["bk"] * width / row if runs else -(-config[side] // chunk(config[side])) * 1.0
+        lines = 1 + (row - np.gcd(stride * width, row.astype(np.int64))) / LINE_BYTES
+        rows = (config[side] if runs else config["bk"]) / blocks * count
+        return _Boxes(np.asarray(count), np.where(blocks > 1, count, 0), np.asarray(rows * lines))

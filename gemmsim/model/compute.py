@@ -30,7 +30,7 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8) & ~t.fragments_ahead
     rate = arch.fma_per_clk_per_sm[x.dtype] * np.where((t.path == MMA_SYNC) & ~waits, arch.mma_sync_fraction_of_peak, 1)
     conflicts = np.where(t.path == FMA, t.bank_conflicts, 1)
-    clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)
+    clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count) / x.c["tensor_clock"]
     return clk, waits
 
 

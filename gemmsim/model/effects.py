@@ -160,6 +160,7 @@ def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -
         fetch_clk=compute.fetch_clk(x),
         cold_code_clk=compute.cold_code_clk(x),
         exposed_clk=latency.exposed_clk(x),
+        loader_clk=latency.loader_clk(x),
         fill_steps=x.traits.fill_steps,
         start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
         start_issue_clk=compute.start_issue_clk(x),

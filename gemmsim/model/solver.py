@@ -135,8 +135,7 @@ def _once(x: Case, d: Demand, free: Set[str]) -> FloatArray:
 
     Until the first tile's first k-steps have come, and where tiles take turns the last result, which no math hides.
     """
-    _, lone = _step(x, d, free)
-    first = d.fill_steps * _chain(x, d, lone, free) + d.start_clk + d.lone_factor * d.start_issue_clk
+    first = _of("latency", _waiting_clk(x, d), free) + d.start_clk + d.lone_factor * d.start_issue_clk
     last = np.where(x.traits.tiles_under_way > 1, d.epilogue_clk, 0)
     return np.asarray(_of("fill", first, free) + _of("epilogue", last, free))
 
@@ -216,7 +215,8 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
     """
     if "latency" in free:
         return np.asarray(np.where(_overlaps(x, d), 0, lone) / x.traits.depth)
-    return np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
+    chain = np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
+    return np.maximum(chain, d.loader_clk) if d.loader_clk.any() else chain
 
 
 def _lone_step(x: Case, d: Demand, chain: FloatArray, lone: FloatArray, free: Set[str]) -> FloatArray:
