@@ -77,6 +77,7 @@ PRIORS: Mapping[str, Prior] = {
     "l2_rate": Prior(1.0, 0.8, 1.6),
     "rows_64b": Prior(0.15, 0.01, 1.0),
     "rows_32b": Prior(0.5, 0.05, 4.0),
+    "filled_rows": Prior(3.0, 0.5, 12.0),
     "handover": Prior(1.5, 0.3, 60.0),
     "fixup": Prior(1.0, 0.2, 8.0),
     "straggler": Prior(0.02, 0.002, 0.08),

@@ -92,6 +92,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         cluster_n=config["cluster_n"].astype(np.float64),
         persistent=np.ones(1, bool),
         store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
+        fills_edges=np.ones(1, bool),
         boxes=a.count + b.count,
         shared_boxes=a.shared + b.shared,
         box_rows=a.rows + b.rows,
