@@ -46,6 +46,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "fixup": (0.0, "of the computed clocks", "the partial results of each block behind it, taken up in order"),
     "shared_near": (1.0, "share", "L2->SM bytes left of the operand that consecutive blocks share, requests merged"),
     "shared_far": (1.0, "share", "the same of the other operand"),
+    "merging": (0.0, "exponent", "L2->SM bytes fall with the number of blocks that ask for the same at once, to minus this"),
     "l2_rate": (1.0, "of the measured rate", "bytes a second that L2 delivers to a GEMM, against a plain read"),
     "rows_64b": (0.0, "share", "further L2 cost of tile rows of 64 B"),
     "rows_32b": (0.0, "share", "further L2 cost of tile rows of 32 B"),

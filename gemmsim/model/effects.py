@@ -242,6 +242,9 @@ def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: Float
     near, far = c["shared_near"], c["shared_far"]
     share_a = traffic.merged_share(np.where(grouped, far, near), dram.wave_columns)
     share_b = traffic.merged_share(np.where(grouped, near, far), dram.wave_rows)
+    if c["merging"] > 0:
+        share_a = share_a * np.maximum(1, dram.wave_columns / t.cluster_n) ** -c["merging"]
+        share_b = share_b * np.maximum(1, dram.wave_rows / t.cluster_m) ** -c["merging"]
     bytes_a, bytes_b = _asked(x, tiles_m, tiles_n)
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
