@@ -358,11 +358,14 @@ struct Consumer {
     const bool whole = N % 8 == 0;
 #pragma unroll
     for (int first = 0; first < ALL; first += AT_ONCE) {
+      unsigned pairs[AT_ONCE][CHUNK / 8][2];  // before the buffers are free
+#pragma unroll
+      for (int i = first; i < least(first + AT_ONCE, ALL); ++i)
+        pack_box<E, PAIRS>(pairs[i - first], at, i / (Y / CHUNK), i % (Y / CHUNK) * CHUNK);
       if (lane == 0) store_wait<0>();
       meet(group);
 #pragma unroll
-      for (int i = first; i < least(first + AT_ONCE, ALL); ++i)
-        fill_box<E, PAIRS>(at, i / (Y / CHUNK), i % (Y / CHUNK) * CHUNK, buffers + (i - first) * BUFFER);
+      for (int i = first; i < least(first + AT_ONCE, ALL); ++i) fill_box(buffers + (i - first) * BUFFER, pairs[i - first]);
       store_fence();
       meet(group);
       if (whole) {
@@ -391,9 +394,15 @@ struct Consumer {
       epilogue.C[((size_t)z * M + row + r) * N + column + c] = value;
     }
   }
-  // The sums of CHUNK columns of Y, from y on, as they lie in a buffer.
+  // The sums of CHUNK columns of Y, from y on, finished: for each eight columns the upper and the lower half of a warp's rows.
   template <typename E, bool PAIRS>
-  __device__ __forceinline__ void fill_box(const Place& at, int high, int y, unsigned to) const {
+  __device__ __forceinline__ void pack_box(unsigned (&pairs)[CHUNK / 8][2], const Place& at, int high, int y) const {
+#pragma unroll
+    for (int p = 0; p < CHUNK / 8; ++p)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) pairs[p][h] = packed<E, PAIRS>(at, high, y / 8 + p, h);
+  }
+  __device__ __forceinline__ void fill_box(unsigned to, const unsigned (&pairs)[CHUNK / 8][2]) const {
     constexpr int P = CHUNK % 16 == 0 ? 2 : 1;  // matrices along Y of a store
     // Of the matrix that this lane addresses: along X and along Y, in eights.
     const int along_x = lane / 8 & 1, along_y = lane / 16;
@@ -401,7 +410,7 @@ struct Consumer {
     for (int p = 0; p < CHUNK / 8; p += P) {
       unsigned r[2 * P];
 #pragma unroll
-      for (int i = 0; i < 2 * P; ++i) r[i] = packed<E, PAIRS>(at, high, y / 8 + p + i / 2, i % 2);
+      for (int i = 0; i < 2 * P; ++i) r[i] = pairs[p + i / 2][i % 2];
       const int row = (SWAP ? (p + along_y) * 8 : warp * 16 + along_x * 8) + lane % 8;
       const int piece = SWAP ? warp * 2 + along_x : p + along_y;
       const unsigned offset = row * BOX * 2 + piece * 16;
