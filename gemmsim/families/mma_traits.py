@@ -39,7 +39,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
 
     c = dict(zip(_NAMES, per_unique(columns, len(config), compute), strict=True))
     live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
-    zero, no, half = np.zeros(1), np.zeros(1, bool), np.full(1, 0.5)
+    zero, half = np.zeros(1), np.full(1, 0.5)
     alone = (columns["copy_a"] < LEAST_ASYNC) | (columns["copy_b"] < LEAST_ASYNC)
     depth = np.where(alone, 1.0, np.maximum(1, config["stages"] - 1.0))
     row_a, row_b = (_row_bytes(problem, config, side) for side in ("bm", "bn"))
@@ -73,7 +73,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         a_copy_bytes=np.asarray(columns["copy_a"], np.float64),
         b_copy_bytes=np.asarray(columns["copy_b"], np.float64),
         scalar_loads=c["scalar_loads"],
-        repeats_rows=no,
+        repeats_rows=np.full(1, along_k(problem.layout, "bm")),
         prefetched=~alone,
         exposed_barriers=c["warps"],
         loop_bytes=c["loop_bytes"],
