@@ -53,7 +53,6 @@ PRIORS: Mapping[str, Prior] = {
     "start": Prior(4.0, 0.7, 25.0),
     "epilogue_slots": Prior(5.0, 0.5, 20.0),
     "scalar_slots": Prior(4.0, 0.5, 40.0),
-    "scalar_clk": Prior(2.0, 0.2, 60.0),
     "cold_code": Prior(3.0, 0.5, 15.0),
     "second_launch": Prior(0.5, 0.05, 3.0),
     "shared_near": Prior(0.6, 0.4, 1.0),

@@ -23,6 +23,10 @@ LOOP_INSTRUCTIONS, STEP_INSTRUCTIONS, COPY_INSTRUCTIONS = 26.0, 2.7, 2.9
 INSTRUCTION_BYTES = 16.0
 #: instructions before and behind the main loop, and of them for each result
 ENDS_INSTRUCTIONS, RESULT_INSTRUCTIONS = 400.0, 5.0
+#: elements that a thread loads one by one before it waits for them (common/swizzle.cuh)
+BATCH = 8.0
+#: side of the tile of A, of B, and the parameter that says how it is copied
+SIDES = (("bm", "copy_a"), ("bn", "copy_b"))
 #: rows of C that a store of one warp touches
 STORED_ROWS = 8
 
@@ -39,8 +43,9 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
 
     c = dict(zip(_NAMES, per_unique(columns, len(config), compute), strict=True))
     live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
-    zero, half = np.zeros(1), np.full(1, 0.5)
-    alone = (columns["copy_a"] < LEAST_ASYNC) | (columns["copy_b"] < LEAST_ASYNC)
+    zero = np.zeros(1)
+    one_by_one = {side: columns[copy] < LEAST_ASYNC for side, copy in SIDES}
+    alone = one_by_one["bm"] | one_by_one["bn"]
     depth = np.where(alone, 1.0, np.maximum(1, config["stages"] - 1.0))
     row_a, row_b = (_row_bytes(problem, config, side) for side in ("bm", "bn"))
     return Traits(
@@ -57,8 +62,8 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         chain_instructions=zero,
         global_sectors=c["sectors"],
         loads=c["loads"],
-        rounds_a=half,
-        rounds_b=half,
+        rounds_a=np.where(one_by_one["bm"], c["batches_a"], 0.5),
+        rounds_b=np.where(one_by_one["bn"], c["batches_b"], 0.5),
         barrier_warps=zero,
         step_clk=zero,
         depth=depth,
@@ -85,7 +90,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
 
 _NAMES = (
     "warps", "fmas", "reads", "writes", "instructions", "sectors", "loads", "results", "stored", "scalar_loads",
-    "loop_bytes", "code_bytes",
+    "loop_bytes", "code_bytes", "batches_a", "batches_b",
 )  # fmt: skip
 
 
@@ -96,19 +101,21 @@ def _counts(u: Mapping[str, IntArray], problem: Gemm) -> tuple[np.ndarray, ...]:
     multiplied = f["wm"] / 16 * f["wn"] / 8 * steps
     words_a, words_b = (by_words(layout, side, width) for side in ("bm", "bn"))
     reads = f["wm"] / 16 * (4 if words_a else 1) + f["wn"] / 16 * (4 if words_b else 1)
-    loads, narrow, sectors = np.zeros(len(warps)), np.zeros(len(warps)), np.zeros(len(warps))
-    for side, name in (("bm", "copy_a"), ("bn", "copy_b")):
+    loads, narrow, sectors, filled = (np.zeros(len(warps)) for _ in range(4))
+    for side, name in SIDES:
         count = copies(u, side, width)
         loads = loads + count
+        whole = f[side] * f["bk"] * width / WAVEFRONT_BYTES
+        filled = filled + np.where(u[name] < LEAST_ASYNC, count * warps, whole)  # 32 elements a request
         narrow = narrow + np.where(u[name] < WIDEST, count, 0)
         sectors = sectors + np.where(u[name] < WIDEST, f[side] * f["bk"] * width / SECTOR_BYTES, 0)
     one = LOOP_INSTRUCTIONS + multiplied + (STEP_INSTRUCTIONS + reads) * steps + COPY_INSTRUCTIONS * loads
     fed = (f["wm"] + f["wn"]) * f["bk"] * width / WAVEFRONT_BYTES
-    filled = (f["bm"] + f["bn"]) * f["bk"] * width / WAVEFRONT_BYTES
     code = INSTRUCTION_BYTES * (one + ENDS_INSTRUCTIONS + RESULT_INSTRUCTIONS * results(u) + 4 * loads * u["stages"])
     out = (
         warps, f["bm"] * f["bn"] * f["bk"], warps * fed, filled, warps * one, sectors, loads, results(u),
         warps * _stored(u, problem), narrow, INSTRUCTION_BYTES * one, code,
+        *(np.ceil(copies(u, side, width) / BATCH) for side, _ in SIDES),
     )  # fmt: skip
     return tuple(np.broadcast_to(np.asarray(x, np.float64), warps.shape) for x in out)
 
