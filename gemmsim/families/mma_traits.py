@@ -16,7 +16,7 @@ from gemmsim.families.unique import per_unique
 from gemmsim.families.wavefronts import LANES
 from gemmsim.problem import FloatArray, Gemm, IntArray
 
-SECTOR_BYTES, WAVEFRONT_BYTES = 32, 128
+SECTOR_BYTES, WAVEFRONT_BYTES, LINE_BYTES = 32, 128, 128
 #: warp instructions of a k-step beside mma.sync, fragment reads and copies: loop, barrier, buffers; of each 32 bytes of
 #: K; and of a copy (read off the SASS of 80 configurations for sm_90a: studies/facts)
 LOOP_INSTRUCTIONS, STEP_INSTRUCTIONS, COPY_INSTRUCTIONS = 26.0, 2.7, 2.9
@@ -78,6 +78,8 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         a_copy_bytes=np.asarray(columns["copy_a"], np.float64),
         b_copy_bytes=np.asarray(columns["copy_b"], np.float64),
         scalar_loads=c["scalar_loads"],
+        a_crossings=crossings(row_a, problem.a_stride * problem.a_bytes, columns["copy_a"]),
+        b_crossings=crossings(row_b, problem.b_stride * problem.b_bytes, columns["copy_b"]),
         repeats_rows=np.full(1, along_k(problem.layout, "bm")),
         prefetched=~alone,
         exposed_barriers=c["warps"],
@@ -124,6 +126,16 @@ def _stored(u: Mapping[str, IntArray], problem: Gemm) -> FloatArray:
     """Sectors that the stores of a warp's results touch, request by request."""
     together = np.clip(u["copy_c"] // problem.c_bytes, 1, 4)
     return np.asarray(results(u) / together * STORED_ROWS * np.maximum(1, 16 * problem.c_bytes / SECTOR_BYTES))
+
+
+def crossings(row_bytes: FloatArray, stride: IntArray, copy_bytes: IntArray) -> FloatArray:
+    """Mean lines that a request of up to 128 B crosses, of rows that begin at any multiple of what divides the stride.
+
+    With 2,000 bytes from row to row 7 of 8 requests of 128 B cross a line, of 32 B one of 8; with 2,048 none does.
+    """
+    begins = np.minimum(stride & -stride, LINE_BYTES)
+    asked = np.minimum(row_bytes, np.minimum(copy_bytes * LANES, LINE_BYTES))
+    return np.asarray(np.maximum(asked - begins, 0) / LINE_BYTES)
 
 
 def _row_bytes(problem: Gemm, config: Config, side: str) -> FloatArray:

@@ -67,6 +67,9 @@ class Traits:
     b_copy_bytes: FloatArray
     scalar_loads: FloatArray  # loads a thread makes one element at a time, because a row stride is unaligned
     repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
+    #: lines of 128 B that a request crosses since rows of A (of B) begin anywhere on them, mean
+    a_crossings: FloatArray = field(default_factory=_zeros)
+    b_crossings: FloatArray = field(default_factory=_zeros)
     #: parts of a block that each wait for their own loads: its warps where no barrier joins them
     parts: FloatArray = field(default_factory=_ones)
     #: clocks of an FMA instruction against a free run of the unit: operands that meet in a register bank

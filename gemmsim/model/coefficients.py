@@ -43,6 +43,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "rows_64b": (0.0, "share", "further L2 cost of tile rows of 64 B"),
     "rows_32b": (0.0, "share", "further L2 cost of tile rows of 32 B"),
     "narrow_copies": (0.0, "share", "further L2 cost of copies under 16 B a thread"),
+    "crossings": (0.0, "share", "further L2 cost of requests that cross a line of 128 B, which begin anywhere on it"),
     "repeated_rows": (0.0, "share", "further L2 cost of rows read again because the tile is taller than M"),
     "hot_lines": (0.0, "share", "further L2 cost of A a time that its lines of a k-step would fit into 64"),
     "pipe_sharpness": (4.0, "exponent", "how sharply the times of an SM's pipes join"),

@@ -245,13 +245,13 @@ def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: Float
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
-    cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
-    cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
+    cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes, t.a_crossings)
+    cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes, t.b_crossings)
     return np.asarray(share_a * bytes_a * cost_a + share_b * bytes_b * cost_b)
 
 
-def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatArray:
-    """Cost of a byte in L2 relative to one of a long row copied 16 B at a time."""
+def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray, crossings: FloatArray) -> FloatArray:
+    """Cost of a byte in L2 relative to one of a long row that begins on a line and is copied 16 B at a time."""
     c = x.c
     short = np.where(row_bytes <= 32, c["rows_32b"], np.where(row_bytes <= 64, c["rows_64b"], 0))
-    return np.asarray(1 + short + c["narrow_copies"] * (copy_bytes < 16))
+    return np.asarray(1 + short + c["narrow_copies"] * (copy_bytes < 16) + c["crossings"] * crossings)
