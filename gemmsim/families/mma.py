@@ -61,8 +61,8 @@ PRIORS: Mapping[str, Prior] = {
     "rows_64b": Prior(0.1, 0.01, 1.0),
     "rows_32b": Prior(0.5, 0.05, 4.0),
     "narrow_copies": Prior(0.2, 0.02, 1.5),
-    "crossings": Prior(0.8, 0.1, 3.0),
-    "repeated_rows": Prior(3.0, 0.3, 12.0),  # all of them the last one: one line of L2 that every block asks for
+    "crossings": Prior(2.0, 0.2, 6.0),
+    "last_row": Prior(5.0, 1.0, 20.0),
     "straggler": Prior(0.02, 0.002, 0.08),
     "memory_sharpness": Prior(4.0, 1.5, 10.0),
     "pipe_sharpness": Prior(4.0, 1.5, 16.0),
