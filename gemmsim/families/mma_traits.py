@@ -42,7 +42,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         return _counts(u, problem)
 
     c = dict(zip(_NAMES, per_unique(columns, len(config), compute), strict=True))
-    live = inside(problem.m, config["bm"].astype(np.float64)) * inside(problem.n, config["bn"].astype(np.float64))
+    live_m, live_n = (inside(size, config[p].astype(np.float64)) for size, p in ((problem.m, "bm"), (problem.n, "bn")))
     zero = np.zeros(1)
     one_by_one = {side: columns[copy] < LEAST_ASYNC for side, copy in SIDES}
     alone = one_by_one["bm"] | one_by_one["bn"]
@@ -62,8 +62,9 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         chain_instructions=zero,
         global_sectors=c["sectors"],
         loads=c["loads"],
-        rounds_a=np.where(one_by_one["bm"], c["batches_a"], 0.5),
-        rounds_b=np.where(one_by_one["bn"], c["batches_b"], 0.5),
+        # what is read again past M or N is in L1
+        rounds_a=np.where(one_by_one["bm"], c["batches_a"] * live_m, 0.5),
+        rounds_b=np.where(one_by_one["bn"], c["batches_b"] * live_n, 0.5),
         barrier_warps=zero,
         step_clk=zero,
         depth=depth,
@@ -72,7 +73,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         fill_steps=depth,
         prologue_loads=c["loads"] * (config["stages"] - 1),
         accumulators=c["results"],
-        store_sectors=c["stored"] * live,
+        store_sectors=c["stored"] * live_m * live_n,
         a_row_bytes=row_a,
         b_row_bytes=row_b,
         a_copy_bytes=np.asarray(columns["copy_a"], np.float64),
@@ -88,6 +89,7 @@ def traits(problem: Gemm, config: Config, align: bool = False) -> Traits:
         code_bytes=c["code_bytes"],
         fragments_ahead=np.ones(1, bool),
         split_k=config["split_k"].astype(np.float64),
+        uneven_slices=np.ones(1, bool),
     )
 
 

@@ -93,6 +93,8 @@ class Traits:
     split_k: FloatArray = field(default_factory=_ones)
     split_tail: BoolArray = field(default_factory=_no)
     stream_k: BoolArray = field(default_factory=_no)
+    #: slices differ by a k-step at most (17 shared out to 16), so that in many waves of them the mean counts
+    uneven_slices: BoolArray = field(default_factory=_no)
     partial_bytes: float = 4.0  # of an element of a slice's part of C, in the workspace
     #: mma.sync: the fragments of the next step along K are read while this one is multiplied
     fragments_ahead: BoolArray = field(default_factory=_no)
