@@ -111,6 +111,7 @@ def rank(
     entries = _best(m, n, k, spaces, asked, top, distinct)
     if not entries:
         why = ", ".join(f"{code} {count}" for code, count in refused.items())
+        why += f", as {next(filter(None, spaces[0].reasons))}"
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}: {why}")
     used = spaces[0].gpu
     plain = used.sm_count == chip.sm_count and form == form_of(form.dtype)

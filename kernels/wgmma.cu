@@ -1,7 +1,7 @@
 // wgmma: C = steps(alpha A B + beta C) on Hopper's tensor cores (sm_90a): bf16, fp16, tf32, fp8 (e4m3), sums in fp32. A block is
 // one warpgroup that loads, one thread of it through TMA and mbarriers, and CONSUMERS that multiply; it is persistent, and a
-// cluster of blocks shares what it loads. A and B row-major or transposed (tf32 and fp8: both along K, that is layout NT); M and N
-// of any size, and a batch. The same bits on every run, however tiles are split.
+// cluster of blocks shares what it loads. A and B row-major or transposed (tf32 and fp8: both along K, that is layout NT); M and
+// N of any size, and a batch. The same bits on every run, however tiles are split.
 //
 // Parameters, set at compile time (-DIN=bfloat_t -DOUT=bfloat_t -DBM=128 -DBN=256 -DBK=64 -DSTAGES=4 -DCLUSTER_M=2):
 //   BM, BN, BK   block tile: rows of C, columns of C, depth of a k-step
@@ -15,23 +15,25 @@
 //   STREAM_K     1: k-steps of what is past the last whole waves are shared out evenly
 //   IN, OUT, A_TRANSPOSED, B_TRANSPOSED, BETA, STEPS: see common/types.cuh; TYPE is float
 // X is the side of the 64 rows, A's (SWAP 0) or B's, Y the other.
-// Constraints: X a multiple of 64, and of 64 CONSUMERS if they share it; Y a multiple of 8, at most 256; a thread's sums, X / 64 / (those
-//   that share it) * Y / 2, leave registers; Y / 2 + 26 registers at the kernel's start; BK 64 bytes, or a multiple of 128; the side
-//   that a cluster shares, or BK where it runs along M or N, in eights a block; strides of A and B multiples of 16 bytes.
+// Constraints: X a multiple of 64, and of 64 CONSUMERS if they share it; Y a multiple of 8, at most 256; a thread's sums, X / 64 /
+//   (those that share it) * Y / 2, leave registers; Y / 2 + 26 registers at the kernel's start; BK 64 bytes, or a multiple of
+//   128; the side that a cluster shares, or BK where it runs along M or N, in eights a block; strides of A and B multiples of 16
+//   bytes; k-steps of a tile times slices < 2^31.
 //
-// Launch: 128 (CONSUMERS + 1) threads, grid.x a multiple of the cluster, every block resident; dynamic shared memory: 1024 to align,
-//   the stages, 16 bytes each for barriers, and if C is 16 bits wide two buffers a consumer of 64 by `chunk` elements. Arguments:
-//   M, N, K, A, B (unused), C, alpha, beta, scale, bias, residual;
-//   tiles, cluster tiles of all problems, whole, those of them that are computed in one go, slices, group_m;
-//   divisors (see Divisors); W; the table if HILBERT: place in a problem -> row * columns + column of a cluster tile;
-//   tensor maps of A, B and C, innermost size first, three-dimensional, the last the batch. Boxes: of an operand along K {BK or 128
-//   bytes of it, side / blocks that share it}; along M or N {ROW_BYTES of it, BK / blocks that share it}, ROW_BYTES: the widest of
-//   128, 64 and 32 that pads the side by an eighth at most, else 32; both swizzled by the bytes of their rows. C: {chunk, 64}, SWAP
-//   {64, chunk}, swizzled likewise; any map where N is no multiple of 8, C is then written otherwise.
+// Launch: 128 (CONSUMERS + 1) threads, grid.x a multiple of the cluster, every block resident; dynamic shared memory: 1024 to
+//   align, the stages, 16 bytes each for barriers, and if C is 16 bits wide two buffers a consumer of 64 by `chunk` elements.
+//   Arguments: M, N, K, A, B (unused), C, alpha, beta, scale, bias, residual; tiles, cluster tiles of all problems; whole, those
+//   of them that are computed in one go; slices; group_m; Divisors; W; if HILBERT the table: place in a problem -> row * columns
+//   + column of a cluster tile; tensor maps of A, B and C, innermost size first, three-dimensional, the last the batch.
+// Boxes of the maps: of an operand along K {BK, or 128 bytes of it, side / blocks that share it}; along M or N {ROW_BYTES of it,
+//   BK / blocks that share it}, ROW_BYTES the widest of 128, 64 and 32 that pads the side by an eighth at most, else 32; both
+//   swizzled by the bytes of their rows. C: {chunk, 64}, SWAP {64, chunk}, swizzled likewise; any map where N is no multiple of
+//   8: C is then written otherwise.
 // Split-K (STREAM_K 0): tiles from `whole` on are cut into `slices`, which units of clusters compute in order; the last of a tile
 //   waits for the others, which are then done or under way, and sums them up in order. Stream-K: `slices` is the least number of
-//   k-steps a share has of a tile; the first share of a tile sums up. W: a flag for each part, block of the cluster and warpgroup
-//   that shares a tile (zero before the first launch, and again after each), up to a multiple of 256 bytes, then their sums.
+//   k-steps a share has of a tile; the first share of a tile sums up. W: a flag for each part, block of the cluster and
+//   warpgroup that shares a tile (zero before the first launch, and again after each), up to a multiple of 256 bytes, then
+//   their sums.
 #include "common/epilogue.cuh"
 #include "common/tma.cuh"
 
@@ -141,8 +143,8 @@ using TileX = Tile<WGMMA_ALONG_X, X, SHARE_X>;
 using TileY = Tile<WGMMA_ALONG_Y, Y, SHARE_Y>;
 constexpr int STAGE_BYTES = (TileX::BYTES + TileY::BYTES + 1023) / 1024 * 1024;
 
-// C leaves through shared memory if it is 16 bits wide: a warpgroup's 64 rows of X by CHUNK columns of Y at a time, in rows of C of
-// BOX elements, BUFFERS of them at a time: more cost a stage, and gain nothing.
+// C leaves through shared memory if it is 16 bits wide: a warpgroup's 64 rows of X by CHUNK columns of Y at a time, in rows of C
+// of BOX elements, BUFFERS of them at a time: more cost a stage, and gain nothing.
 constexpr bool BOXES = sizeof(OUT) == 2;
 // The widest part of Y that it has a whole number of: any in eights where they are rows of the box, else what a row may hold.
 constexpr int chunk() {
@@ -153,14 +155,15 @@ constexpr int chunk() {
 constexpr int BUFFERS = 2, CHUNK = chunk(), BOX = SWAP ? 64 : CHUNK, BUFFER = CHUNK * 64 * int(sizeof(OUT));
 constexpr int SWIZZLE = BOX * int(sizeof(OUT)) / 16 - 1 << 4;  // of 16-byte pieces, by bits three higher
 constexpr int BUFFERS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = BUFFERS_AT + (BOXES ? CONSUMERS * BUFFERS * BUFFER : 0);
-// Division of 0 <= a < 2^31 by a number that the host knows (Granlund and Montgomery 1994): ceil(2^(31 + l) / d) and l - 1, where l
-// is the least power of two from d on; 0 and 0 of d = 1.
+// Division of 0 <= a < 2^31 by a number that the host knows (Granlund and Montgomery 1994): ceil(2^(31 + l) / d) and l - 1, where
+// 2^l is the least power of two from d on; 0 and 0 of d = 1.
 struct Divisor {
   unsigned magic;
   int shift;
   __device__ __forceinline__ int of(int a) const { return magic ? int(__umulhi(a, magic) >> shift) : a; }
 };
-// Of tiles in a problem, tiles in a group of rows (along a curve: in a row), rows in a group and in the last one, slices of a tile.
+// Of tiles in a problem, tiles in a group of rows (along a curve: in a row), rows in a group and in the last one, slices of a
+// tile.
 struct Divisors {
   Divisor problem, group, height, last, slices;
 };
@@ -358,11 +361,14 @@ struct Consumer {
     const bool whole = N % 8 == 0;
 #pragma unroll
     for (int first = 0; first < ALL; first += AT_ONCE) {
+      unsigned pairs[AT_ONCE][CHUNK / 8][2];  // before the buffers are free
+#pragma unroll
+      for (int i = first; i < least(first + AT_ONCE, ALL); ++i)
+        pack_box<E, PAIRS>(pairs[i - first], at, i / (Y / CHUNK), i % (Y / CHUNK) * CHUNK);
       if (lane == 0) store_wait<0>();
       meet(group);
 #pragma unroll
-      for (int i = first; i < least(first + AT_ONCE, ALL); ++i)
-        fill_box<E, PAIRS>(at, i / (Y / CHUNK), i % (Y / CHUNK) * CHUNK, buffers + (i - first) * BUFFER);
+      for (int i = first; i < least(first + AT_ONCE, ALL); ++i) fill_box(buffers + (i - first) * BUFFER, pairs[i - first]);
       store_fence();
       meet(group);
       if (whole) {
@@ -391,9 +397,15 @@ struct Consumer {
       epilogue.C[((size_t)z * M + row + r) * N + column + c] = value;
     }
   }
-  // The sums of CHUNK columns of Y, from y on, as they lie in a buffer.
+  // The sums of CHUNK columns of Y, from y on, finished: for each eight columns the upper and the lower half of a warp's rows.
   template <typename E, bool PAIRS>
-  __device__ __forceinline__ void fill_box(const Place& at, int high, int y, unsigned to) const {
+  __device__ __forceinline__ void pack_box(unsigned (&pairs)[CHUNK / 8][2], const Place& at, int high, int y) const {
+#pragma unroll
+    for (int p = 0; p < CHUNK / 8; ++p)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) pairs[p][h] = packed<E, PAIRS>(at, high, y / 8 + p, h);
+  }
+  __device__ __forceinline__ void fill_box(unsigned to, const unsigned (&pairs)[CHUNK / 8][2]) const {
     constexpr int P = CHUNK % 16 == 0 ? 2 : 1;  // matrices along Y of a store
     // Of the matrix that this lane addresses: along X and along Y, in eights.
     const int along_x = lane / 8 & 1, along_y = lane / 16;
@@ -401,7 +413,7 @@ struct Consumer {
     for (int p = 0; p < CHUNK / 8; p += P) {
       unsigned r[2 * P];
 #pragma unroll
-      for (int i = 0; i < 2 * P; ++i) r[i] = packed<E, PAIRS>(at, high, y / 8 + p + i / 2, i % 2);
+      for (int i = 0; i < 2 * P; ++i) r[i] = pairs[p + i / 2][i % 2];
       const int row = (SWAP ? (p + along_y) * 8 : warp * 16 + along_x * 8) + lane % 8;
       const int piece = SWAP ? warp * 2 + along_x : p + along_y;
       const unsigned offset = row * BOX * 2 + piece * 16;

@@ -32,6 +32,10 @@ SHAPES = {
         (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (2048, 11008, 4096), (512, 6144, 4096),
         (1536, 1536, 4096), (4096, 14336, 4096), (128, 11008, 4096), (64, 4096, 4096), (3072, 5120, 2048),
     ),
+    "wgmma": (
+        (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (2048, 11008, 4096), (512, 6144, 4096),
+        (1536, 1536, 4096), (4096, 14336, 4096), (128, 11008, 4096), (64, 4096, 4096), (256, 4096, 14336),
+    ),
 }  # fmt: skip
 Row = dict[str, object]
 
@@ -60,7 +64,7 @@ def draw(args: argparse.Namespace) -> None:
     random = drawn(args.family, args.dtype, args.gpu, args.random, args.seed)
     rows: list[Row] = []
     for m, n, k in SHAPES[args.family]:
-        asked = {"gpu": args.gpu, "dtype": args.dtype, "family": args.family}
+        asked = {"gpu": args.gpu, "dtype": args.dtype, "family": args.family, "calibrated": args.calibration}
         found: list[tuple[str, dict[str, int]]] = []
         for name, top, distinct in (("rank", 10, False), ("distinct", 5, True)):
             picks = gemmsim.rank(m, n, k, top=top, distinct=distinct, **asked).entries
@@ -103,6 +107,7 @@ def _drawing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="fp32")
     parser.add_argument("--gpu", default="h200_sxm")
     parser.add_argument("--rows", action="append", default=[], help="measured rows whose best are timed too")
+    parser.add_argument("--calibration", default="auto", help="a file fitted without these shapes, say")
     parser.add_argument("--best", type=int, default=5)
     parser.add_argument("--random", type=int, default=200)
     parser.add_argument("--seed", type=int, default=4)

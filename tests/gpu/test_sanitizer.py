@@ -23,8 +23,9 @@ pytestmark = pytest.mark.gpu
 HERE = Path(__file__).parent
 #: two k-steps and edges on every side
 SIZE = (97, 131, 70)
-#: the same for copies of 16 bytes, and deep enough for slices
+#: the same for copies of 16 bytes, and deep enough for slices; and for the copy engine in every layout
 ALIGNED = (97, 136, 328)
+BOXED = (104, 136, 328)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def sample(compiled: Any) -> list[Task]:
         for i, config in enumerate(configs[family].values())
     ]
     asks += [ask(ALIGNED, "mma", config, tensor[0]) for config in TENSOR_CONFIGS["mma"].values()]
-    asks += [ask(ALIGNED, "wgmma", config, tensor[i % len(tensor)]) for i, config in enumerate(WGMMA_CONFIGS.values())]
+    asks += [ask(BOXED, "wgmma", config, tensor[i % len(tensor)]) for i, config in enumerate(WGMMA_CONFIGS.values())]
     return list(compiled(asks))
 
 
