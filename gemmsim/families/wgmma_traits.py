@@ -101,7 +101,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
 
 
 def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
-    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a tile's side."""
+    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a side."""
     row = np.minimum(config["bk"] * width, ROW_BYTES) if along_k(shape, operand) else chunk(config[side]) * width
     return np.asarray(row, np.float64)
 
