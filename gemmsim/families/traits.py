@@ -112,7 +112,7 @@ class Traits:
     store_rounds: FloatArray = field(default_factory=_zeros)
     #: rows and columns of a tile past the edge of C are asked for and come as zeros
     fills_edges: BoolArray = field(default_factory=_no)
-    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to a whole cluster, and their
+    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to a cluster, and their
     #: rows (0: no warp does nothing but load)
     boxes: FloatArray = field(default_factory=_zeros)
     shared_boxes: FloatArray = field(default_factory=_zeros)
