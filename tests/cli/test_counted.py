@@ -73,6 +73,24 @@ def test_wavefronts_and_instructions_where_a_file_counts_them(
     assert float(row["shared_wavefronts_closed"]) == pytest.approx(13729074, rel=0.03)
 
 
+def test_copies_of_a_single_element_and_families_whose_addresses_are_not_known(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """mma with strides that forbid cp.async (777 x 3333 x 555 of 2 bytes), beside wgmma, wmma and triton."""
+    path = tmp_path / "c.csv"
+    wmma = "h200_sxm,wmma,bf16,2048,2048,2048,64,64,32,32,32,2,17000000,8000000,5000000"
+    path.write_text(f"{HEAD.replace('bk,', 'bk,wm,wn,stages,')},smsp__inst_executed_sum\n{wmma}\n")
+    counted = [ROWS / f"{family}_counters.csv.gz" for family in ("mma", "wgmma")]
+    code, out, err = run(
+        capsys, *(x for file in (*counted, path, TRITON) for x in ("--counters", file)), "--format", "json"
+    )
+    assert (code, err) == (0, "")
+    found = {row["term"].strip(): row["rows"] for row in json.loads(out)}
+    assert found["L2 -> SM"] == 14 + 30
+    assert found["shared-memory wavefronts"] == found["instructions, from the tile alone"] == 14
+    assert found["no spills, through registers"] == 2
+
+
 def test_rows_that_were_not_counted_are_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text(f"{HEAD},status\n{ROW},ok\n{ROW.replace('183661568,28929536', ',')},launch\n")

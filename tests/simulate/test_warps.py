@@ -11,7 +11,7 @@ import pytest
 from gemmsim import predict
 from gemmsim.cli.batch import Options
 from gemmsim.cli.executed import warps
-from gemmsim.families import naive, register_tile, simt, smem_tile
+from gemmsim.families import mma, naive, register_tile, simt, smem_tile
 from gemmsim.model import shared_memory
 from gemmsim.problem import FloatArray, Form
 from gemmsim.rows import read_csv
@@ -134,6 +134,14 @@ def test_every_layout_and_type_has_its_addresses(layout: str, dtype: str) -> Non
     element = 4 if dtype == "fp32" else 8
     assert widths["A: cp.async"] == (16 if layout[0] == "T" else element)
     assert widths["B: cp.async"] == (element if layout[1] == "T" else 16)
+
+
+def test_elements_narrower_than_a_word_have_no_cp_async() -> None:
+    """mma, 777 x 3333 x 555: rows of 2-byte elements begin anywhere, so copies are single elements."""
+    p = predict(777, 3333, 555, gpu="h200_sxm", dtype="bf16", family="mma", config={"bm": 64, "bn": 64, "bk": 32})
+    found = {a.name: a for a in mma.access_patterns(p.problem, p.config)}
+    assert (found["A: cp.async"].steps[0], found["A: load"].steps[0]) == (0, 64 * 32 / 32)
+    assert np.isfinite(executed(p, np.full(1, np.nan)).shared_wavefronts[0])
 
 
 def test_what_cannot_launch_is_unknown() -> None:
