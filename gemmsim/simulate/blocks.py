@@ -208,14 +208,17 @@ def tile_bytes(x: Launched) -> FloatArray:
 def stores(x: Launched, p: Parts, when: progress.Progress) -> Stores:
     """What blocks store at the end of each part: C of tiles that they own, partial results of others.
 
-    With slices every part leaves a partial result; with streams those that do not begin at a tile's first k-step,
-    which the block that does takes up once it comes to that tile's last k-step itself.
+    With slices every part leaves a partial result; abreast those that do not end at a tile's last k-step, and with
+    streams those that do not begin at its first: the block that does sums the tile up when all of it is done.
     """
     done = when.at(p.gang, p.begin + p.last - p.first)
-    partial = (p.code > 0) & (x.tiles > x.whole) if not x.streams else p.first > 0
+    if x.streams:
+        partial = p.first > 0
+    else:
+        partial = p.last < 1 if x.abreast else (p.code > 0) & (x.tiles > x.whole)
     sizes = np.where(partial, x.bm * x.bn * x.partial_bytes, tile_bytes(x)[p.tile])
     again = np.full(len(done), np.nan)
-    if x.streams:
+    if x.streams or x.abreast:
         owner = ~partial
         finished = np.zeros(x.tiles)
         np.maximum.at(finished, p.tile, done)

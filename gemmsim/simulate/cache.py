@@ -97,7 +97,7 @@ def _result(
     x: Launched, s: blocks.Stores, found: distance.Found, end: float, cold_second: bool
 ) -> tuple[Operand, float]:
     """Traffic of C and of partial results, and what of it is missed."""
-    c_bytes, whole = x.c_bytes * x.m * x.n * x.batch, 1.0 if x.slices == 1 else x.whole / x.tiles
+    c_bytes, whole = x.c_bytes * x.m * x.n * x.batch, x.whole / x.tiles if x.second else 1.0
     added = x.result_reads * c_bytes + x.bias * x.c_bytes * x.n * x.batch
     taken_up, again = _taken_up(x, s, found)
     second = _second(x, s, found, end, cold_second)
@@ -133,7 +133,7 @@ class _Second:
 
 def _second(x: Launched, s: blocks.Stores, found: distance.Found, end: float, cold: bool) -> _Second:
     """It reads the slices of every tile, inside C alone, and stores the tile."""
-    if x.slices == 1 or x.whole == x.tiles:
+    if not x.second:
         return _Second()
     result = float(blocks.tile_bytes(x)[x.whole :].sum())
     read = result / x.c_bytes * x.partial_bytes * x.slices

@@ -87,6 +87,11 @@ class Launched:
         return self.streams or self.whole + (self.tiles - self.whole) * self.slices
 
     @property
+    def second(self) -> bool:
+        """Whether a second kernel sums slices: those of a tile that run side by side are summed by their last block."""
+        return self.slices > 1 and self.whole < self.tiles and not self.abreast
+
+    @property
     def crowding(self) -> float:
         """What the residents of an SM want of its busiest unit, 1: all of it."""
         return min(self.blocks_per_sm, -(-self.blocks // self.sms)) * self.busy_share

@@ -44,6 +44,11 @@ def simt(m: int, n: int, k: int, **changed: int) -> Launched:
     return launched(predict(m, n, k, gpu="h200_sxm", dtype="fp32", family="simt", config=SIMT | changed))
 
 
+def wgmma(m: int, n: int, k: int, **changed: int) -> Launched:
+    tile = {"bm": 128, "bn": 256, "bk": 64, "cluster_m": 1}
+    return launched(predict(m, n, k, gpu="h200_sxm", dtype="bf16", family="wgmma", config=tile | changed))
+
+
 def operands(x: Launched) -> float:
     return x.batch * (x.m * x.a_bytes + x.n * x.b_bytes) * x.k
 
@@ -221,6 +226,17 @@ def test_tiles_past_the_last_wave_alone_are_sliced() -> None:
     assert x.slices == 3
     assert 0 < x.whole < x.tiles
     assert x.whole % x.slots == 0
+
+
+def test_slices_that_the_last_block_sums_have_no_second_kernel() -> None:
+    """All but the last of 4 slices are written and read again soon: DRAM sees A and B, and C is stored once."""
+    x = wgmma(1024, 1024, 8192, split_k=4)
+    t, tile = traffic(x, cold_second=True), 128 * 256 * 4
+    assert (x.tiles, x.slices, x.second) == (32, 4, False)
+    assert t.dram_read_bytes == pytest.approx(operands(x), rel=0.02)
+    assert t.c.l2_read_bytes == 32 * 3 * tile
+    assert t.c.l2_write_bytes == 32 * 3 * tile + 1024 * 1024 * 2
+    assert traffic(replace(x, abreast=False), cold_second=True).dram_read_bytes > operands(x) + 32 * 4 * tile * 0.99
 
 
 def test_shares_of_stream_k_take_up_partial_results() -> None:
