@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gemmsim.model.traffic import reach, unmerged
 from gemmsim.problem import FloatArray, IntArray
@@ -133,8 +132,7 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     piece = panel * pieces + at
     sort = np.lexsort((time, piece))
     panel = panel[sort] % panels
-    asks = np.concatenate([column[tile] % x.cluster_n == 0, row[tile] % x.cluster_m == 0])
-    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b]), asks))
+    asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b])))
     requests, cold_requests = (np.repeat(share, count)[sort].astype(np.float64) for share in asked)
     sizes = panel_bytes(x) / pieces
     return Visits(
@@ -148,26 +146,19 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     )
 
 
-def _requests(x: Launched, p: Parts, panels: IntArray, asks: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+def _requests(x: Launched, p: Parts, panels: IntArray) -> tuple[FloatArray, FloatArray]:
     """Of what the part of each block asks of its panel, the share that L2 sees: A of all parts, then B.
 
     All of it for the first of its wave; of others what is not merged with the one before and, if DRAM has to bring it
-    (the second array), with the first. asks: who asks for its cluster; the others get what comes for it.
+    (the second array), with the first.
     """
-    seen, cold = np.zeros(len(asks)), np.zeros(len(asks))
-    seen[asks], cold[asks] = _of_askers(x, p, panels[asks], np.flatnonzero(asks))
-    return seen, cold
-
-
-def _of_askers(x: Launched, p: Parts, panels: IntArray, places: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Those shares for the blocks that ask, by their places among the parts, A then B."""
-    block = places % len(p.tile)
+    block = np.tile(np.arange(len(p.tile)), 2)
     wave = (p.gang // x.blocks_per_sm * (int(p.code.max()) + 1) + p.code)[block]
     sort = np.lexsort((block, panels, wave))
     block = block[sort].astype(np.float64)
     begins = np.concatenate([[True], (np.diff(wave[sort]) != 0) | (np.diff(panels[sort]) != 0)])
     first = np.maximum.accumulate(np.where(begins, np.arange(len(sort)), 0))
-    reached = float(reach(x.crowding, x.blocks / x.sms))
+    reached = float(reach(x.crowding, x.blocks / x.sms)) / x.cluster
     gap: FloatArray = np.where(begins, 1.0, np.diff(block, prepend=0))
     alone: FloatArray = np.where(begins, 1.0, unmerged(gap, reached))
     far: FloatArray = np.where(begins, 1.0, unmerged(block - block[first], reached * x.dram_wait))
@@ -212,10 +203,7 @@ def stores(x: Launched, p: Parts, when: progress.Progress) -> Stores:
     streams those that do not begin at its first: the block that does sums the tile up when all of it is done.
     """
     done = when.at(p.gang, p.begin + p.last - p.first)
-    if x.streams:
-        partial = p.first > 0
-    else:
-        partial = p.last < 1 if x.abreast else (p.code > 0) & (x.tiles > x.whole)
+    partial = p.first > 0 if x.streams else p.last < 1 if x.abreast else p.code > 0
     sizes = np.where(partial, x.bm * x.bn * x.partial_bytes, tile_bytes(x)[p.tile])
     again = np.full(len(done), np.nan)
     if x.streams or x.abreast:

@@ -31,6 +31,9 @@ class Launched:
     The first `whole` tiles are computed in one go by a block each. What is left is cut along K: into `slices` each,
     slice after slice, or tile after tile (abreast); or, with `streams`, its k-steps are shared out evenly among so many
     persistent blocks, which also compute the whole tiles, one after another.
+
+    A cluster counts as one block on one SM: its blocks start together on neighbouring SMs, walk K together, and what
+    they share is asked for once. Tiles (bm, bn), sms and blocks are then those of clusters.
     """
 
     m: int
@@ -61,8 +64,7 @@ class Launched:
     side_bytes: float  # capacity of one L2 partition
     partitions: int
     dram_wait: float = 1.0  # how many times as long a request waits for DRAM as for L2
-    cluster_m: int = 1  # blocks along M that share what one of them asks for of B, and along N of A
-    cluster_n: int = 1
+    cluster: int = 1  # blocks of a cluster
     abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
@@ -134,18 +136,17 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         raise GemmsimError(f"a launch that is refused has no traffic to simulate: {p.reasons[row]}")
     part = slice(row, row + 1)
     q, x = p.problem.take(part), ordered(case_of(p, part), raster, group_m)
-    tiles_m, tiles_n = (int(geometry.tiles(size, tile)[0]) for size, tile in ((x.m, x.bm), (x.n, x.bn)))
+    t, down, across = x.traits, round(_one(x.traits.cluster_m)), round(_one(x.traits.cluster_n))
+    bm, bn, cluster = x.bm * down, x.bn * across, down * across
+    tiles_m, tiles_n = (int(geometry.tiles(size, tile)[0]) for size, tile in ((x.m, bm), (x.n, bn)))
     tiles = tiles_m * tiles_n * int(q.batch[0])
     if tiles > MAX_TILES:
         raise TooLarge(f"{tiles} tiles, more than the {MAX_TILES} that are walked")
     steps = geometry.tiles(x.k, x.bk)
-    t = x.traits
-    sides = (np.full(1, float(tiles_m)), np.full(1, float(tiles_n)))
-    computed = _one(geometry.launched_tiles(*sides, t.cluster_m, t.cluster_n) * q.batch)
-    units = split.units(x, np.asarray([computed]), steps)
-    whole, streams, slices = round(_one(units.whole) * tiles / computed), 0, 1
+    units = split.units(x, np.full(1, float(tiles * cluster)), steps)
+    whole, streams, slices = round(_one(units.whole) / cluster), 0, 1
     if _one(t.stream_k) and whole < tiles:
-        streams = round(_one(units.parts))
+        streams = round(_one(units.parts) / cluster)
     elif whole < tiles:
         slices = round(min(_one(t.split_k), _one(steps)))
         whole = whole if slices > 1 else tiles
@@ -158,8 +159,8 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         n=int(q.n[0]),
         k=int(q.k[0]),
         batch=int(q.batch[0]),
-        bm=round(_one(x.bm)),
-        bn=round(_one(x.bn)),
+        bm=round(_one(bm)),
+        bn=round(_one(bn)),
         k_steps=round(_one(steps)),
         a_bytes=x.a_bytes,
         b_bytes=x.b_bytes,
@@ -169,14 +170,13 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         reads_c=q.beta,
         bias=x.bias,
         raster=raster or own_raster(p.config, row),
-        group_m=round(min(_one(x.group_m), tiles_m)),
+        group_m=max(1, round(min(_one(x.group_m) // down, tiles_m))),
         whole=whole,
         slices=slices,
-        cluster_m=round(_one(t.cluster_m)),
-        cluster_n=round(_one(t.cluster_n)),
+        cluster=cluster,
         abreast=bool(_one(t.sums_slices)),
         streams=streams,
-        sms=p.gpu.sm_count,
+        sms=int(_one(x.sms)) // cluster,
         blocks_per_sm=round(_one(x.blocks_per_sm)),
         busy_share=_one(share),
         by_age=_one(drift.by_age(share, x.blocks_per_sm, t, p.gpu.arch.sub_partitions, catching_up)),
@@ -185,7 +185,7 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         side_bytes=p.gpu.l2_bytes / p.gpu.l2_partitions,
         partitions=p.gpu.l2_partitions,
         dram_wait=latency.dram_wait(p.gpu),
-        store_sectors=_one(t.store_sectors),
+        store_sectors=_one(t.store_sectors) * cluster,
     )
 
 

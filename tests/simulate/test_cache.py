@@ -239,6 +239,18 @@ def test_slices_that_the_last_block_sums_have_no_second_kernel() -> None:
     assert traffic(replace(x, abreast=False), cold_second=True).dram_read_bytes > operands(x) + 32 * 4 * tile * 0.99
 
 
+def test_a_cluster_asks_once_and_its_blocks_walk_together() -> None:
+    """2 x 1 blocks of 128 x 256 are one of 256 x 256, on half the SMs, whose rows of the raster are half as many."""
+    x = wgmma(4096, 4096, 2048, cluster_m=2, stream_k=1)
+    assert (x.bm, x.bn, x.sms, x.cluster, x.group_m) == (256, 256, 66, 2, 8)
+    assert (x.tiles, x.whole, x.streams) == (256, 132, 66)
+    no_merging = traffic(replace(wgmma(4096, 4096, 2048, cluster_m=2), busy_share=1e9))
+    assert no_merging.a.l2_read_bytes == pytest.approx(16 * 4096 * 2048 * 2, rel=0.01)
+    assert no_merging.b.l2_read_bytes == pytest.approx(16 * 4096 * 2048 * 2, rel=0.01)
+    half_outside = wgmma(1, 4096, 4096, cluster_m=2, split_k=2)  # its parts are summed up all the same
+    assert traffic(half_outside).c.l2_read_bytes == 16 * 2 * 128 * 256 * 4
+
+
 def test_shares_of_stream_k_take_up_partial_results() -> None:
     x = simt(1536, 1536, 2048, stream_k=1)
     assert x.streams > 0
