@@ -22,7 +22,7 @@ from gemmsim.families.wgmma_resources import (
     x_side,
     y_side,
 )
-from gemmsim.problem import FloatArray, Form, Gemm
+from gemmsim.problem import FloatArray, Form, Gemm, IntArray
 
 WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES = 128, 32, 128
 #: bytes of K that one wgmma multiplies
@@ -93,6 +93,8 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         persistent=np.ones(1, bool),
         store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
         fills_edges=np.ones(1, bool),
+        a_padded=_padded(shape, "a", config["bm"]),
+        b_padded=_padded(shape, "b", config["bn"]),
         boxes=a.count + b.count,
         shared_boxes=a.shared + b.shared,
         box_rows=a.rows + b.rows,
@@ -104,6 +106,11 @@ def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int)
     """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a side."""
     row = np.minimum(config["bk"] * width, ROW_BYTES) if along_k(shape, operand) else chunk(config[side]) * width
     return np.asarray(row, np.float64)
+
+
+def _padded(shape: Form, operand: str, side: IntArray) -> FloatArray:
+    """What chunks cover beside a tile that lies along M or N, as a share of its side."""
+    return np.zeros(1) if along_k(shape, operand) else -(-side // chunk(side)) * chunk(side) / side - 1
 
 
 @dataclass(frozen=True)

@@ -48,14 +48,28 @@ def fill(x: Case) -> Demand:
 
 def _requested(x: Case, d: Demand, g: traffic.Grid, dram: traffic.Traffic, crowding: FloatArray) -> FloatArray:
     """Bytes of A and B that leave L2, requests merged: blocks of stream-K that share a tile are each on their own."""
-    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count) / (x.traits.cluster_m * x.traits.cluster_n)
+    t = x.traits
+    reach = traffic.reach(crowding, d.units.blocks / x.gpu.sm_count, t.boxes > 0) / (t.cluster_m * t.cluster_n)
     g, dram = _of_clusters(x, g, dram)
     seen_a, seen_b = traffic.requested(g, dram, reach, reach * latency.dram_wait(x.gpu))
-    asked_a, asked_b = _asked(x, d.tiles_m, d.tiles_n)
+    asked_a, asked_b = _beside(x, d.tiles_m, d.tiles_n, *_asked(x, d.tiles_m, d.tiles_n))
     if not x.traits.stream_k.any():
         return np.asarray(asked_a * seen_a + asked_b * seen_b)
     whole = np.where(x.traits.stream_k & (d.units.parts > 0), d.units.whole / d.tiles, 1)
     return np.asarray(asked_a * (1 - whole * (1 - seen_a)) + asked_b * (1 - whole * (1 - seen_b)))
+
+
+def _beside(
+    x: Case, tiles_m: FloatArray, tiles_n: FloatArray, asked_a: FloatArray, asked_b: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """What is asked of A and B with what boxes cover beside a tile, and what of them lies past the edge."""
+    t = x.traits
+    if not t.fills_edges.any():
+        return asked_a, asked_b
+    clusters_m, clusters_n = np.ceil(tiles_m / t.cluster_m), np.ceil(tiles_n / t.cluster_n)
+    below = (clusters_m * t.cluster_m * x.bm / x.m - 1) * traffic.filled(t.fills_edges, t.a_row_bytes, t.cluster_n > 1)
+    right = (clusters_n * t.cluster_n * x.bn / x.n - 1) * traffic.filled(t.fills_edges, t.b_row_bytes, t.cluster_m > 1)
+    return asked_a * (1 + t.a_padded + below), asked_b * (1 + t.b_padded + right)
 
 
 def _of_clusters(x: Case, g: traffic.Grid, dram: traffic.Traffic) -> tuple[traffic.Grid, traffic.Traffic]:

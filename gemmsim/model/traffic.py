@@ -39,6 +39,9 @@ MOST_VISITS, SPANS, SEEN = 48, 16, 0.65
 #: residents want all of their SM's busiest unit and each SM runs one block; how it falls with crowding, and with the
 #: blocks that an SM has to run; and the least crowding. Fitted on counters of an H200 (docs/traffic.md)
 REACH, CROWDED, LATER, LEAST_CROWDING = 0.9, 1.2, 0.2, 0.05
+#: the reach of requests that a copy engine makes (TMA), as a share of that of others; and the bytes that it asks L2 for
+#: where a row of a box lies past the edge and comes as zeros: a sector, a line if it goes to all of a cluster
+COPIED, FILLED_BYTES, SHARED_FILLED_BYTES = 0.28, 32.0, 128.0
 
 
 @dataclass(frozen=True)
@@ -274,17 +277,26 @@ def kept_of_stream(stored: FloatArray, touched: FloatArray, side_bytes: float) -
     return np.asarray(stored * np.minimum(1, DIRTY_SHARE * side_bytes / np.maximum(C_SHARE * touched, 1)))
 
 
-def reach(crowding: FloatArray | float, blocks_an_sm: FloatArray | float) -> FloatArray:
+def reach(crowding: FloatArray | float, blocks_an_sm: FloatArray | float, copied: npt.ArrayLike = False) -> FloatArray:
     """How many blocks back in the raster another may be so that half of the requests for a line in L2 are merged.
 
     Blocks start in raster order as slots fall free, so neighbours start together and come to a common line at nearly
     the same time; who asks while the first still waits is answered with it. They part the sooner, the more residents of
     an SM wait for each other, and block by block. crowding: what residents want of an SM's busiest unit, 1: all of it;
     blocks_an_sm: that an SM runs in the whole launch. A line that comes from DRAM is waited for longer, by as much the
-    reach is longer.
+    reach is longer. copied: a copy engine asks.
     """
     crowded = np.maximum(np.asarray(crowding, np.float64), LEAST_CROWDING)
-    return np.asarray(REACH * crowded**-CROWDED * np.maximum(blocks_an_sm, 1.0) ** -LATER)
+    most = REACH * np.where(copied, COPIED, 1.0)
+    return np.asarray(most * crowded**-CROWDED * np.maximum(blocks_an_sm, 1.0) ** -LATER)
+
+
+def filled(fills: npt.ArrayLike, row_bytes: FloatArray, shared: npt.ArrayLike) -> FloatArray:
+    """Bytes that L2 is asked for, for each byte of an operand's rows past the edge.
+
+    fills: a copy engine asks for them, in boxes of rows of row_bytes; shared: by all of a cluster.
+    """
+    return np.where(fills, np.where(shared, SHARED_FILLED_BYTES, FILLED_BYTES) / row_bytes, 0.0)
 
 
 def unmerged(gap: npt.ArrayLike, reached: FloatArray | float) -> FloatArray:

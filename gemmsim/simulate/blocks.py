@@ -32,6 +32,7 @@ class Visits:
     requests: FloatArray  # of them that L2 sees, if it holds the piece: others are merged on their way
     cold_requests: FloatArray  # the same if DRAM has to bring it
     size_bytes: FloatArray
+    asked_bytes: FloatArray  # of L2 by one reader: what lies past the edge too
     of_a: np.ndarray  # true: of A, false: of B
 
     def seen(self, cold: FloatArray) -> FloatArray:
@@ -134,7 +135,7 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
     panel = panel[sort] % panels
     asked = (np.bincount(visit, share) for share in _requests(x, p, np.concatenate([of_a, of_b])))
     requests, cold_requests = (np.repeat(share, count)[sort].astype(np.float64) for share in asked)
-    sizes = panel_bytes(x) / pieces
+    sizes, asked_sizes = panel_bytes(x) / pieces, asked_bytes(x) / pieces
     return Visits(
         piece[sort],
         time[sort],
@@ -142,6 +143,7 @@ def visits(x: Launched, p: Parts, when: progress.Progress) -> Visits:
         requests,
         cold_requests,
         sizes[panel],
+        asked_sizes[panel],
         panel < x.tiles_m,
     )
 
@@ -158,7 +160,7 @@ def _requests(x: Launched, p: Parts, panels: IntArray) -> tuple[FloatArray, Floa
     block = block[sort].astype(np.float64)
     begins = np.concatenate([[True], (np.diff(wave[sort]) != 0) | (np.diff(panels[sort]) != 0)])
     first = np.maximum.accumulate(np.where(begins, np.arange(len(sort)), 0))
-    reached = float(reach(x.crowding, x.blocks / x.sms)) / x.cluster
+    reached = float(reach(x.crowding, x.blocks / x.sms, x.copied)) / x.cluster
     gap: FloatArray = np.where(begins, 1.0, np.diff(block, prepend=0))
     alone: FloatArray = np.where(begins, 1.0, unmerged(gap, reached))
     far: FloatArray = np.where(begins, 1.0, unmerged(block - block[first], reached * x.dram_wait))
@@ -186,6 +188,19 @@ def panel_bytes(x: Launched) -> FloatArray:
     rows = np.minimum(x.bm, x.m - np.arange(x.tiles_m) * x.bm)
     columns = np.minimum(x.bn, x.n - np.arange(x.tiles_n) * x.bn)
     return np.concatenate([rows * x.a_bytes, columns * x.b_bytes]) * float(x.k)
+
+
+def asked_bytes(x: Launched) -> FloatArray:
+    """Bytes of each panel that a block asks L2 for: what lies past the edge or beside a tile may be asked for as well.
+
+    Rows past M that are other rows again (repeats_rows) count evenly with all panels.
+    """
+    again = np.asarray([1 + x.padded_a, 1 + x.padded_b])
+    if x.repeats_rows:
+        again = np.asarray([x.tiles_m * x.bm / x.m, x.tiles_n * x.bn / x.n])
+    below = np.maximum(0, (np.arange(x.tiles_m) + 1) * x.bm - x.m) * x.a_bytes * x.filled_a
+    right = np.maximum(0, (np.arange(x.tiles_n) + 1) * x.bn - x.n) * x.b_bytes * x.filled_b
+    return np.asarray(panel_bytes(x) * np.repeat(again, [x.tiles_m, x.tiles_n]) + np.concatenate([below, right]) * x.k)
 
 
 def tile_bytes(x: Launched) -> FloatArray:

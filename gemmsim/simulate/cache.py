@@ -18,7 +18,6 @@ import numpy as np
 
 from gemmsim.errors import GemmsimError
 from gemmsim.model.traffic import C_SHARE, kept_of_stream, miss_share
-from gemmsim.problem import FloatArray
 from gemmsim.simulate import blocks, distance, progress
 from gemmsim.simulate.launched import Launched
 
@@ -77,7 +76,7 @@ def traffic(x: Launched, *, cold_second: bool = False, when: progress.Progress |
     when = when or progress.walk(x, blocks.work_of_gangs(parts))
     visits, stores = blocks.visits(x, parts, when), blocks.stores(x, parts, when)
     found = distance.find(x, visits, stores, when.end)
-    read, asked = visits.size_bytes * found.cold, _asked(x, visits, found)
+    read, asked = visits.size_bytes * found.cold, visits.asked_bytes * visits.seen(found.cold)
     missed = float((visits.size_bytes * found.missed).sum())
     a, b = (
         Operand(float(read[side].sum()), 0.0, float(asked[side].sum()), 0.0) for side in (visits.of_a, ~visits.of_a)
@@ -85,12 +84,6 @@ def traffic(x: Launched, *, cold_second: bool = False, when: progress.Progress |
     c, missed_c = _result(x, stores, found, when.end, cold_second)
     accesses = a.l2_read_bytes + b.l2_read_bytes + c.l2_read_bytes + c.l2_write_bytes
     return Traffic(a, b, c, 1 - min(1.0, (missed + missed_c) / accesses))
-
-
-def _asked(x: Launched, v: blocks.Visits, found: distance.Found) -> FloatArray:
-    """Bytes that leave L2 for the readers of each visit; rows past M and N may be read again."""
-    repeated = np.where(v.of_a, x.tiles_m * x.bm / x.m, x.tiles_n * x.bn / x.n) if x.repeats_rows else 1.0
-    return np.asarray(v.size_bytes * repeated * v.seen(found.cold))
 
 
 def _result(

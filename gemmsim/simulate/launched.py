@@ -8,7 +8,7 @@ import numpy as np
 
 from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
-from gemmsim.model import drift, effects, geometry, latency, solver, split
+from gemmsim.model import drift, effects, geometry, latency, solver, split, traffic
 from gemmsim.model.case import make_case
 from gemmsim.model.demand import Case
 from gemmsim.model.predict import Prediction
@@ -65,6 +65,11 @@ class Launched:
     partitions: int
     dram_wait: float = 1.0  # how many times as long a request waits for DRAM as for L2
     cluster: int = 1  # blocks of a cluster
+    copied: bool = False  # a copy engine asks for A and B
+    padded_a: float = 0.0  # what it asks for beside a tile of A, as a share of its side; of B
+    padded_b: float = 0.0
+    filled_a: float = 0.0  # bytes that it asks for, for each of A past the edge, that comes as zero; of B
+    filled_b: float = 0.0
     abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
@@ -174,6 +179,11 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         whole=whole,
         slices=slices,
         cluster=cluster,
+        copied=_one(t.boxes) > 0,
+        padded_a=_one(t.a_padded),
+        padded_b=_one(t.b_padded),
+        filled_a=_one(traffic.filled(t.fills_edges, t.a_row_bytes, t.cluster_n > 1)),
+        filled_b=_one(traffic.filled(t.fills_edges, t.b_row_bytes, t.cluster_m > 1)),
         abreast=bool(_one(t.sums_slices)),
         streams=streams,
         sms=int(_one(x.sms)) // cluster,

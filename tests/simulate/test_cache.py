@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from gemmsim import families, predict
 from gemmsim.cli.batch import Options
+from gemmsim.cli.counted import _launches as launches
 from gemmsim.cli.counted import read
 from gemmsim.errors import GemmsimError
 from gemmsim.model.traffic import textbook_bytes
 from gemmsim.problem import Form
+from gemmsim.rows import Table, read_csv
 from gemmsim.simulate import blocks
 from gemmsim.simulate.cache import Traffic, traffic
 from gemmsim.simulate.launched import Launched, TooLarge, launched
@@ -249,6 +251,36 @@ def test_a_cluster_asks_once_and_its_blocks_walk_together() -> None:
     assert no_merging.b.l2_read_bytes == pytest.approx(16 * 4096 * 2048 * 2, rel=0.01)
     half_outside = wgmma(1, 4096, 4096, cluster_m=2, split_k=2)  # its parts are summed up all the same
     assert traffic(half_outside).c.l2_read_bytes == 16 * 2 * 128 * 256 * 4
+
+
+def test_rows_past_the_edge_are_asked_for_a_sector_each_and_a_line_by_a_cluster() -> None:
+    """1 x 4096 x 4096 in tiles of 128 x 256: 127 rows of 64 k-steps, 128 B each, for each of 16 columns of tiles."""
+    rows = 127 * 64 * 16
+    for cluster, filled in ((1, 32 * rows), (2, 128 * rows // 2)):  # 8 clusters along N ask once each
+        x = replace(wgmma(1, 4096, 4096, cluster_n=cluster), busy_share=1e9)  # nothing is merged
+        assert x.copied
+        assert traffic(x).a.l2_read_bytes == pytest.approx(filled + 16 / cluster * 4096 * 2, rel=1e-3)
+        assert traffic(x).a.dram_read_bytes == 4096 * 2
+    assert launch(1, 4096, 4096).filled_a == 0
+
+
+def test_what_boxes_cover_beside_a_tile_leaves_l2_for_nothing() -> None:
+    """Tiles of 176 columns come in three boxes of 64."""
+    x = replace(wgmma(4096, 176 * 24, 1024, bn=176), busy_share=1e9)
+    t = traffic(x)
+    assert t.b.l2_read_bytes == pytest.approx(32 * 192 * 24 * 1024 * 2, rel=0.01)
+    assert t.b.dram_read_bytes == pytest.approx(176 * 24 * 1024 * 2, rel=0.01)
+
+
+@pytest.mark.parametrize("row", [0, 2, 14, 22, 24])
+def test_wgmma_against_counters(row: int) -> None:
+    """Skinny launches with most of a tile past the edge, slices that clusters sum, a large one: found within 6 %."""
+    counted = read_csv(str(ROWS / "wgmma_counters.csv.gz"))
+    table = Table(counted.path, {name: [cells[row]] for name, cells in counted.columns.items()}, [row])
+    x = launches(table, Options())
+    for said in (x.simulated, x.closed):
+        assert said.dram_read_bytes[0] == pytest.approx(x.counted.dram_read_bytes[0], rel=0.05)
+        assert said.l2_read_bytes[0] == pytest.approx(x.counted.l2_read_bytes[0], rel=0.12)
 
 
 def test_shares_of_stream_k_take_up_partial_results() -> None:
