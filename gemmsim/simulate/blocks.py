@@ -80,7 +80,24 @@ def _sliced(x: Launched) -> Parts:
     code = np.concatenate([np.zeros(x.whole, np.int64), 1 + cut])
     first = np.concatenate([np.zeros(x.whole), cut / x.slices])
     last = np.concatenate([np.ones(x.whole), (cut + 1) / x.slices])
-    return Parts(np.arange(len(tile)) // x.sms, tile, code, first, last, np.zeros(len(tile)))
+    sliced = Parts(np.arange(len(tile)) // x.sms, tile, code, first, last, np.zeros(len(tile)))
+    return _in_turn(x, sliced) if x.abreast and x.slices > 1 else sliced
+
+
+def _in_turn(x: Launched, p: Parts) -> Parts:
+    """The same parts where as many blocks as run at once stay and compute them in turn.
+
+    A part that is handed over, and those that the block with a tile's last slice takes up, take time. Where slices
+    divide the blocks the same of them have last slices all along, and fall behind the others.
+    """
+    turn, block = np.divmod(np.arange(len(p.tile)), x.slots)
+    sums = np.where(p.last < 1, x.handing, x.taking * (x.slices - 1)) * (p.code > 0)
+    work = np.zeros((int(turn[-1]) + 1, x.slots))
+    work[turn, block] = p.last - p.first + sums
+    begin = (np.cumsum(work, 0) - work)[turn, block]
+    same = np.stack([turn, p.code, np.round(begin, 6)])
+    _, code = np.unique(same, axis=1, return_inverse=True)
+    return Parts(block // x.sms, p.tile, code.ravel(), p.first, p.last, begin)
 
 
 def _streamed(x: Launched) -> Parts:

@@ -79,6 +79,6 @@ def walked(
 
 def asked(x: Launched, t: cache.Traffic) -> dict[str, float]:
     """The traffic as the solver takes it, less what a second kernel does: that has a time of its own."""
-    if x.slices > 1:
+    if x.second:
         return {"dram_read_bytes": t.a.dram_read_bytes + t.b.dram_read_bytes}
     return {"dram_read_bytes": t.dram_read_bytes, "dram_write_bytes": t.dram_write_bytes}

@@ -10,7 +10,7 @@ from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
 from gemmsim.model import drift, effects, geometry, latency, solver, split, traffic
 from gemmsim.model.case import make_case
-from gemmsim.model.demand import Case
+from gemmsim.model.demand import Case, Demand
 from gemmsim.model.predict import Prediction
 from gemmsim.simulate.raster import COLUMN, GROUPED, HILBERT, ROW
 
@@ -70,7 +70,9 @@ class Launched:
     padded_b: float = 0.0
     filled_a: float = 0.0  # bytes that it asks for, for each of A past the edge, that comes as zero; of B
     filled_b: float = 0.0
-    abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice
+    abreast: bool = False  # the slices of a tile follow one another, not the tiles of a slice, and the last sums them
+    handing: float = 0.0  # to hand over a part of a tile's sums, and to take one up: of the time of a tile
+    taking: float = 0.0
     store_sectors: float = 0.0  # 32 B sectors that the stores of a tile touch one by one; 0: each once
 
     @property
@@ -158,7 +160,9 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
     blocks = whole + (tiles - whole) * slices
     if blocks > MAX_BLOCKS:
         raise TooLarge(f"{blocks} blocks, more than the {MAX_BLOCKS} that are walked")
-    share, catching_up = solver.contention(x, effects.fill(x))
+    demand = effects.fill(x)
+    share, catching_up = solver.contention(x, demand)
+    handing, taking = _passing(x, demand) if slices > 1 and _one(t.sums_slices) else (0.0, 0.0)
     return Launched(
         m=int(q.m[0]),
         n=int(q.n[0]),
@@ -185,6 +189,8 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         filled_a=_one(traffic.filled(t.fills_edges, t.a_row_bytes, t.cluster_n > 1)),
         filled_b=_one(traffic.filled(t.fills_edges, t.b_row_bytes, t.cluster_m > 1)),
         abreast=bool(_one(t.sums_slices)),
+        handing=handing,
+        taking=taking,
         streams=streams,
         sms=int(_one(x.sms)) // cluster,
         blocks_per_sm=round(_one(x.blocks_per_sm)),
@@ -197,6 +203,13 @@ def launched(p: Prediction, row: int = 0, raster: str = "", group_m: int | None 
         dram_wait=latency.dram_wait(p.gpu),
         store_sectors=_one(t.store_sectors) * cluster,
     )
+
+
+def _passing(x: Case, d: Demand) -> tuple[float, float]:
+    """Time to hand over a part of a tile, and to take one up, as shares of that of a whole tile."""
+    tile, _ = solver.blocks(x, d)
+    clk = max(_one(tile.alone_clk), _one(tile.work_clk))
+    return _one(split.fixup_clk(x, 1.0, np.zeros(1))) / clk, _one(split.fixup_clk(x, 0.0, np.ones(1))) / clk
 
 
 def _one(values: np.ndarray) -> float:

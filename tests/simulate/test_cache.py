@@ -262,6 +262,24 @@ def test_a_cluster_asks_once_and_its_blocks_walk_together() -> None:
     assert traffic(half_outside).c.l2_read_bytes == 16 * 2 * 128 * 256 * 4
 
 
+def test_blocks_with_last_slices_fall_behind_where_slices_divide_the_blocks() -> None:
+    """132 clusters, 4 slices: the same ones sum up all along. With 5 slices each of them does in turn."""
+    x = wgmma(4096, 4096, 4096, split_k=4)
+    assert 0 < x.handing < x.taking < 0.2
+    behind = {slices: lag(replace(x, slices=slices, taking=0.1, handing=0)) for slices in (4, 5)}
+    assert behind[4] == pytest.approx(0.3 * 7)  # 8 turns of slices, of which the last ends at another time
+    assert behind[5] < 0.4 * 3
+    t = traffic(replace(x, taking=1.0))
+    assert t.c.dram_read_bytes > 0.2 * t.c.l2_read_bytes > 10 * traffic(replace(x, taking=0.0)).c.dram_read_bytes
+
+
+def lag(x: Launched) -> float:
+    """The most by which blocks begin their eighth part at different times, in tiles."""
+    p = blocks.parts(x)
+    eighth = p.begin[7 * x.slots : 8 * x.slots]
+    return float(np.max(eighth) - np.min(eighth))
+
+
 def test_rows_past_the_edge_are_asked_for_a_sector_each_and_a_line_by_a_cluster() -> None:
     """1 x 4096 x 4096 in tiles of 128 x 256: 127 rows of 64 k-steps, 128 B each, for each of 16 columns of tiles."""
     rows = 127 * 64 * 16
