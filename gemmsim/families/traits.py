@@ -112,7 +112,7 @@ class Traits:
     store_rounds: FloatArray = field(default_factory=_zeros)
     #: rows and columns of a tile past the edge of C are asked for and come as zeros
     fills_edges: BoolArray = field(default_factory=_no)
-    #: what boxes cover beside a tile of A, of B, as a share of its side: columns of the next tile, loaded for nothing
+    #: what L2 reads for boxes beside a tile of A, of B, as a share of it: columns of the next one, ends of sectors
     a_padded: FloatArray = field(default_factory=_zeros)
     b_padded: FloatArray = field(default_factory=_zeros)
     #: boxes that the copy engine is asked for by the warp that loads, those of them that go to a cluster, and their

@@ -22,7 +22,7 @@ from gemmsim.families.wgmma_resources import (
     x_side,
     y_side,
 )
-from gemmsim.problem import FloatArray, Form, Gemm, IntArray
+from gemmsim.problem import FloatArray, Form, Gemm
 
 WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES = 128, 32, 128
 #: bytes of K that one wgmma multiplies
@@ -93,8 +93,8 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         persistent=np.ones(1, bool),
         store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
         fills_edges=np.ones(1, bool),
-        a_padded=_padded(shape, "a", config["bm"]),
-        b_padded=_padded(shape, "b", config["bn"]),
+        a_padded=_padded(row_a, "a", problem, config),
+        b_padded=_padded(row_b, "b", problem, config),
         boxes=a.count + b.count,
         shared_boxes=a.shared + b.shared,
         box_rows=a.rows + b.rows,
@@ -108,9 +108,16 @@ def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int)
     return np.asarray(row, np.float64)
 
 
-def _padded(shape: Form, operand: str, side: IntArray) -> FloatArray:
-    """What chunks cover beside a tile that lies along M or N, as a share of its side."""
-    return np.zeros(1) if along_k(shape, operand) else -(-side // chunk(side)) * chunk(side) / side - 1
+def _padded(row_bytes: FloatArray, operand: str, problem: Gemm, config: Config) -> FloatArray:
+    """What L2 reads for boxes beside a tile, as a share of it: columns that chunks cover, ends of sectors.
+
+    A row of r bytes whose start is a multiple of g bytes, g less than a sector, lies in r + 32 - g bytes of sectors.
+    """
+    side, stride = ("bm", problem.a_stride) if operand == "a" else ("bn", problem.b_stride)
+    width, runs = problem.a_bytes, along_k(form(problem), operand)
+    covered = 1.0 if runs else -(-config[side] // chunk(config[side])) * chunk(config[side]) / config[side]
+    start = np.gcd(np.gcd(stride * width, 0 if runs else config[side] * width), SECTOR_BYTES)
+    return np.asarray(covered * (1 + (SECTOR_BYTES - start) / row_bytes) - 1)
 
 
 @dataclass(frozen=True)

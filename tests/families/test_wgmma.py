@@ -222,6 +222,14 @@ def test_what_pads_a_tile_is_loaded_too() -> None:
     assert traits(bn=200).fmas[0] == 128 * 200 * 64
 
 
+def test_what_l2_reads_beside_a_tile() -> None:
+    """Columns up to whole chunks, and ends of sectors where rows of memory, or tiles, begin amid one."""
+    assert traits(bn=176).b_padded[0] == pytest.approx(192 / 176 - 1)
+    assert traits(bn=176).a_padded[0] == traits(Form("bf16", layout="NT"), bn=176).b_padded[0] == 0
+    assert traits(size=552).a_padded[0] == pytest.approx(16 / 128)  # 1,104 B a row
+    assert traits(size=552, bn=40).b_padded[0] == pytest.approx(48 / 40 * 1.5 - 1)  # in rows of 32 B
+
+
 def test_the_space_is_valid_and_says_nothing_twice() -> None:
     assert 20_000 < len(SPACE) < 200_000
     assert (lacking(SPACE) == 0).all()
