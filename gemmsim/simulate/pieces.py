@@ -55,12 +55,16 @@ def pieces_of(x: Case, d: Demand) -> Pieces:
 
 
 def _slices(x: Case, whole: int, steps: int, parts: int) -> tuple[IntArray, ...]:
-    """Tile, first step, steps; nothing is passed on: a second kernel sums. Slice after slice of all tiles cut."""
-    slices = int(x.traits.split_k[0])
-    number, tile = np.divmod(np.arange(parts), parts // slices)
+    """Tile, first step, steps, whether sums are passed on, of how many blocks they are taken up.
+
+    Slice after slice of all tiles cut, and a second kernel sums; or tile after tile, and the last slice's block does.
+    """
+    slices, place = int(x.traits.split_k[0]), np.arange(parts)
+    summed = bool(x.traits.sums_slices[0])
+    number, tile = (place % slices, place // slices) if summed else np.divmod(place, parts // slices)
     first, last = steps * number // slices, steps * (number + 1) // slices
-    none = np.zeros(parts, np.int64)
-    return whole + tile, first, last - first, none, none
+    ends = (number == slices - 1) & summed
+    return whole + tile, first, last - first, ((number < slices - 1) & summed).astype(np.int64), ends * (slices - 1)
 
 
 def _shares(x: Case, d: Demand, whole: int, steps: int, parts: int) -> tuple[IntArray, ...]:
@@ -96,7 +100,7 @@ def _clocks(x: Case, d: Demand, features: FloatArray) -> tuple[FloatArray, ...]:
     if not whole:
         steps, begun, passed, takes = features.T
         units = replace(d.units, parts=np.ones(len(steps)), part_steps=steps, begun=begun)
-        fixup = split.fixup_clk(x, passed, takes) if bool(x.traits.stream_k[0]) else np.zeros(1)
+        fixup = split.fixup_clk(x, passed, takes)
         d = replace(d, units=units, fixup_clk=fixup)
 
     def block(*free: str) -> solver.Blocks:
