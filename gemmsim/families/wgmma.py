@@ -60,7 +60,6 @@ PARAMETERS = (
 PRIORS: Mapping[str, Prior] = {
     "load_latency": Prior(2.0, 1.0, 5.0),  # TMA, its barrier and the producer's turn
     "dram_latency": Prior(1.5, 0.3, 6.0),
-    "arrival": Prior(1.0, 0.3, 2.0),
     "box_row_clk": Prior(1.65, 1.0, 3.0),
     "loader_clk": Prior(140.0, 70.0, 280.0),
     "loader_cluster_clk": Prior(130.0, 60.0, 260.0),
@@ -70,22 +69,21 @@ PRIORS: Mapping[str, Prior] = {
     "epilogue_slots": Prior(8.0, 1.0, 30.0),
     "store_round_clk": Prior(350.0, 100.0, 1000.0),
     "merging": Prior(0.15, 0.02, 0.5),
-    "rows_32b": Prior(1.0, 0.1, 4.0),
     "filled_rows": Prior(2.0, 0.5, 8.0),
-    "handover": Prior(1.0, 0.2, 8.0),
-    "fixup": Prior(1.0, 0.2, 8.0),
-    "memory_sharpness": Prior(3.0, 1.5, 10.0),
-    "memory_sharpness_lone": Prior(3.0, 1.5, 12.0),
     "pipe_sharpness": Prior(10.0, 2.5, 16.0),
     "power": Prior(0.5, 0.05, 4.0),
 }
 #: not fitted: read once and kept
 FIXED: Mapping[str, float] = {
+    "arrival": 1.0,
+    "handover": 1.0,
+    "fixup": 1.0,
+    "memory_sharpness": 3.0,
+    "memory_sharpness_lone": 3.0,
     "power_onset": 0.56,
     "tensor_clock": 0.9,
     "async_write": 0.3,
     "queue_noise": 0.1,
-    "start_slots": 200.0,
     "store_clk": 0.5,
 }
 #: bytes of K in a k-step: rows of a swizzle, one or two side by side

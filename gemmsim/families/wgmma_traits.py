@@ -24,7 +24,7 @@ from gemmsim.families.wgmma_resources import (
 )
 from gemmsim.problem import FloatArray, Form, Gemm
 
-WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES = 128, 32, 128
+WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES, PIECE_BYTES = 128, 32, 128, 64
 #: bytes of K that one wgmma multiplies
 MMA_BYTES = 32
 #: bytes of L2 that one request of the copy engine is worth: it asks for whole rows of a box
@@ -93,6 +93,8 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         persistent=np.ones(1, bool),
         store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
         fills_edges=np.ones(1, bool),
+        a_extra=a.extra,
+        b_extra=b.extra,
         boxes=a.count + b.count,
         shared_boxes=a.shared + b.shared,
         box_rows=a.rows + b.rows,
@@ -111,12 +113,14 @@ class _Boxes:
     """Boxes that a block asks for to load its part of an operand's tile; those that go to all of a cluster; rows.
 
     Rows: lines of memory under them, more than one each where they lie askew: of r bytes whose start is a multiple of g
-    bytes 1 + (r - g) / 128 in the mean.
+    bytes 1 + (r - g) / 128 in the mean. Extra: L2 reads pieces of 64 B, r + 64 - g bytes of a row where g is less than
+    that.
     """
 
     count: FloatArray
     shared: FloatArray
     rows: FloatArray
+    extra: FloatArray
 
     @staticmethod
     def of(problem: Gemm, operand: str, config: Config) -> _Boxes:
@@ -128,6 +132,7 @@ class _Boxes:
         runs, blocks = along_k(shape, operand), config[sharing]
         row = _row_bytes(shape, operand, config, side, width)
         count = config["bk"] * width / row if runs else -(-config[side] // chunk(config[side])) * 1.0
-        lines = 1 + (row - np.gcd(stride * width, row.astype(np.int64))) / LINE_BYTES
+        start = np.gcd(stride * width, row.astype(np.int64))
+        lines = 1 + (row - start) / LINE_BYTES
         rows = (config[side] if runs else config["bk"]) / blocks * count
-        return _Boxes(np.asarray(count), np.where(blocks > 1, count, 0), np.asarray(rows * lines))
+        return _Boxes(np.asarray(count), np.where(blocks > 1, count, 0), np.asarray(rows * lines), np.maximum(0, PIECE_BYTES - start) / row)

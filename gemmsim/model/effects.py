@@ -249,8 +249,8 @@ def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: Float
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
-    cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes)
-    cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes)
+    cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes) * (1 + t.a_extra)
+    cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes) * (1 + t.b_extra)
     cost = share_a * bytes_a * cost_a + share_b * bytes_b * cost_b
     return np.asarray(cost + c["filled_rows"] * LINE_BYTES * _filled_rows(x, tiles_m, tiles_n) if t.fills_edges.any() else cost)
 
