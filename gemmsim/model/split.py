@@ -34,6 +34,9 @@ PART_DEPTH = 8.0
 SLICES_IN_FLIGHT = 8.0
 #: latencies of the L2 in turn where a part is passed on: the flag is seen, the block meets, the part is read
 HOPS = 4.0
+#: bytes a clock of a part that one warp of a block that stays writes, or reads and sums: with two consumers of 64 KiB
+#: each, 4.5 us to hand over and sum one, as clocks within the kernel show on an H200 (4.4 us)
+PART_BYTES_PER_CLK = 5.0
 ZERO = np.zeros(1)
 
 
@@ -136,7 +139,9 @@ def _missed(x: Case, workspace: FloatArray) -> FloatArray:
 
 def fixup_clk(x: Case, passed: FloatArray | float, peers: FloatArray) -> FloatArray:
     """Clocks of a stream-K block for tiles it shares: passed, 0 or 1, whether it does; peers whose parts it sums."""
-    passing = x.bm * x.bn * x.traits.partial_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
+    t = x.traits
+    rate = np.where(t.sums_slices & t.stream_k, PART_BYTES_PER_CLK * t.warps, PORT_BYTES_PER_CLK)
+    passing = x.bm * x.bn * t.partial_bytes / rate + HOPS * l2_latency_clk(x.gpu)
     return np.asarray((x.c["handover"] * passed + x.c["fixup"] * peers) * passing)
 
 
