@@ -69,7 +69,7 @@ PRIORS: Mapping[str, Prior] = {
     "epilogue_slots": Prior(8.0, 1.0, 30.0),
     "store_round_clk": Prior(350.0, 100.0, 1000.0),
     "merging": Prior(0.15, 0.02, 0.5),
-    "filled_rows": Prior(2.0, 0.5, 8.0),
+    "filled": Prior(2.0, 0.5, 8.0),
     "pipe_sharpness": Prior(10.0, 2.5, 16.0),
     "power": Prior(0.5, 0.05, 4.0),
 }

@@ -52,7 +52,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "rows_32b": (0.0, "share", "further L2 cost of tile rows of 32 B"),
     "narrow_copies": (0.0, "share", "further L2 cost of copies under 16 B a thread"),
     "repeated_rows": (0.0, "share", "further L2 cost of rows read again because the tile is taller than M"),
-    "filled_rows": (0.0, "lines of L2", "a row of a box past the edge of C, which comes as zeros"),
+    "filled": (0.0, "of a byte read", "L2 cost of a byte of a tile past the edge of C, which comes as zero"),
     "hot_lines": (0.0, "share", "further L2 cost of A a time that its lines of a k-step would fit into 64"),
     "pipe_sharpness": (4.0, "exponent", "how sharply the times of an SM's pipes join"),
     "memory_sharpness": (4.0, "exponent", "how sharply SM, L2 and DRAM time join where several blocks share an SM"),
