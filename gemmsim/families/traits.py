@@ -105,11 +105,11 @@ class Traits:
     store_rounds: FloatArray = field(default_factory=_zeros)
     #: rows and columns of a tile past the edge of C are asked for and come as zeros
     fills_edges: BoolArray = field(default_factory=_no)
-    #: what L2 reads of A and B beyond what is asked for, a share of it: whole pieces of memory under short rows and askew
+    #: what L2 reads of A and B beyond what is asked for, a share of it: whole pieces of memory under short, askew rows
     a_extra: FloatArray = field(default_factory=_zeros)
     b_extra: FloatArray = field(default_factory=_zeros)
-    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to all of a cluster, and their
-    #: rows (0: no warp does nothing but load)
+    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to all of a cluster, and
+    #: their rows (0: no warp does nothing but load)
     boxes: FloatArray = field(default_factory=_zeros)
     shared_boxes: FloatArray = field(default_factory=_zeros)
     box_rows: FloatArray = field(default_factory=_zeros)

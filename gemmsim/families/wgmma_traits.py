@@ -83,7 +83,6 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         b_copy_bytes=np.full(1, COPY_BYTES),
         scalar_loads=zero,
         repeats_rows=no,
-        exposed_barriers=warps * (config["cluster_m"] + config["cluster_n"] - 1),
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,
@@ -103,7 +102,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
 
 
 def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
-    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a tile's side."""
+    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of a chunk of the tile's side."""
     row = np.minimum(config["bk"] * width, ROW_BYTES) if along_k(shape, operand) else chunk(config[side]) * width
     return np.asarray(row, np.float64)
 
@@ -135,4 +134,9 @@ class _Boxes:
         start = np.gcd(stride * width, row.astype(np.int64))
         lines = 1 + (row - start) / LINE_BYTES
         rows = (config[side] if runs else config["bk"]) / blocks * count
-        return _Boxes(np.asarray(count), np.where(blocks > 1, count, 0), np.asarray(rows * lines), np.maximum(0, PIECE_BYTES - start) / row)
+        return _Boxes(
+            np.asarray(count),
+            np.where(blocks > 1, count, 0),
+            np.asarray(rows * lines),
+            np.maximum(0, PIECE_BYTES - start) / row,
+        )

@@ -34,8 +34,8 @@ PART_DEPTH = 8.0
 SLICES_IN_FLIGHT = 8.0
 #: latencies of the L2 in turn where a part is passed on: the flag is seen, the block meets, the part is read
 HOPS = 4.0
-#: bytes a clock of a part that one warp of a block that stays writes, or reads and sums: with two consumers of 64 KiB
-#: each, 4.5 us to hand over and sum one, as clocks within the kernel show on an H200 (4.4 us)
+#: bytes a clock of a part that one warp of a block that stays writes, or reads and sums: two consumers with 64 KiB of
+#: sums each need 4.5 us to hand over one part and to sum it
 PART_BYTES_PER_CLK = 5.0
 ZERO = np.zeros(1)
 
