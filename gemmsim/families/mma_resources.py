@@ -22,6 +22,9 @@ COLUMNS = ("bm", "bn", "bk", "wm", "wn", "stages", "blocks", "split_k")
 #: offset and target up to so many copies, a step along K up to so many
 OWN_REGS, SUM_REGS, FRAGMENT_REGS, LONE_FRAGMENT_REGS = 23.3, 1.14, 0.8, 0.39
 COPY_REGS, MOST_COPIES, STEP_REGS, MOST_STEPS = 2.4, 24, 1.1, 4
+#: copies of one element from which on no offset is kept (common/swizzle.cuh), and what their batches take instead
+#: (fitted to the kernels of unaligned rows in studies/h200/mma_bf16.csv.gz)
+KEPT_COPIES, BATCH_REGS = 12, 19.0
 #: bytes of K that one mma.sync multiplies
 STEP_BYTES = 32
 #: of registers lacking, those that ptxas saves by computing again; each of the others is a word spilled
@@ -67,9 +70,18 @@ def wanted(u: Mapping[str, IntArray], width: int) -> FloatArray:
     """
     steps = u["bk"] * width // STEP_BYTES
     each = np.where(steps > 1, FRAGMENT_REGS, LONE_FRAGMENT_REGS)
-    copied = np.minimum(copies(u, "bm", width) + copies(u, "bn", width), MOST_COPIES)
     own = OWN_REGS + SUM_REGS * results(u) + each * (u["wm"] + u["wn"]) / 2
-    return np.asarray(own + COPY_REGS * copied + STEP_REGS * np.minimum(steps, MOST_STEPS))
+    return np.asarray(own + _copying(u, width) + STEP_REGS * np.minimum(steps, MOST_STEPS))
+
+
+def _copying(u: Mapping[str, IntArray], width: int) -> FloatArray:
+    """Registers a thread for its copies: an offset and a target each, or so many for a batch of single elements."""
+    kept, batches = np.zeros(1), np.zeros(1)
+    for side, name in (("bm", "copy_a"), ("bn", "copy_b")):
+        count = copies(u, side, width)
+        batched = (u[name] < LEAST_ASYNC) & (count > KEPT_COPIES)
+        kept, batches = kept + np.where(batched, 0, count), batches + batched
+    return np.asarray(COPY_REGS * np.minimum(kept, MOST_COPIES) + BATCH_REGS * batches)
 
 
 def _resources(u: Mapping[str, IntArray], problem: Gemm, arch: Arch) -> tuple[np.ndarray, ...]:

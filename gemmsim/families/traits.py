@@ -67,6 +67,11 @@ class Traits:
     b_copy_bytes: FloatArray
     scalar_loads: FloatArray  # loads a thread makes one element at a time, because a row stride is unaligned
     repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
+    #: rows of A past M are the last row again: requests of all blocks for the same few lines
+    repeats_last: BoolArray = field(default_factory=_no)
+    #: lines of 128 B that a request crosses since rows of A (of B) begin anywhere on them, mean
+    a_crossings: FloatArray = field(default_factory=_zeros)
+    b_crossings: FloatArray = field(default_factory=_zeros)
     #: parts of a block that each wait for their own loads: its warps where no barrier joins them
     parts: FloatArray = field(default_factory=_ones)
     #: clocks of an FMA instruction against a free run of the unit: operands that meet in a register bank
@@ -88,6 +93,8 @@ class Traits:
     split_k: FloatArray = field(default_factory=_ones)
     split_tail: BoolArray = field(default_factory=_no)
     stream_k: BoolArray = field(default_factory=_no)
+    #: slices differ by a k-step at most (17 shared out to 16), so that in many waves of them the mean counts
+    uneven_slices: BoolArray = field(default_factory=_no)
     partial_bytes: float = 4.0  # of an element of a slice's part of C, in the workspace
     #: mma.sync: the fragments of the next step along K are read while this one is multiplied
     fragments_ahead: BoolArray = field(default_factory=_no)

@@ -44,8 +44,9 @@ PARAMETERS = (
 PRIORS: Mapping[str, Prior] = {
     name: mma.PRIORS[name]
     for name in ("load_latency", "dram_latency", "arrival", "async_write", "barrier_clk", "store_clk", "start",
-                 "epilogue_slots", "scalar_slots", "scalar_clk", "cold_code", "shared_near", "shared_far", "l2_rate",
-                 "rows_64b", "rows_32b", "narrow_copies", "straggler", "memory_sharpness", "power", "spill_clk")
+                 "epilogue_slots", "scalar_slots", "cold_code", "shared_near", "shared_far", "l2_rate", "rows_64b",
+                 "rows_32b", "narrow_copies", "crossings", "last_row", "straggler", "memory_sharpness", "power",
+                 "spill_clk")
 }  # fmt: skip
 FIXED: Mapping[str, float] = mma.FIXED
 #: a fragment's side; bytes behind each row of a tile; bytes of a warp's sums on their way to the epilogue

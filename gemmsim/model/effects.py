@@ -17,6 +17,8 @@ from gemmsim.problem import FloatArray
 
 #: fewer distinct lines of A than this in a k-step leave slices of the L2 idle while all SMs ask the others
 HOT_LINES, LINE_BYTES = 64, 128
+#: lines of one row that blocks walk along at a time, from which down their requests for it cost over twice as much
+FEW_LINES = 4.0
 #: dirty lines that a flush by writing leaves, as a share of the L2 (cold_dirty less cold_clean on an H200: half)
 DIRTY_SHARE_OF_L2 = 0.5
 #: of a side of the L2, what the blocks that start together fill, and of an SM's busiest unit, what its residents want,
@@ -104,7 +106,7 @@ def _bytes(x: Case, tiles_and_steps: _Tiles, dram: traffic.Traffic) -> dict[str,
     stored = split.stored_bytes(x, tiles, k_steps)
     read, write, writeback = _condition(x, dram, stored)
     cold = 1 - dram.stays if x.l2 == "warm" else np.ones(1)
-    l2_cost = _l2_cost(x, dram, tiles_m, tiles_n)
+    l2_cost = _l2_cost(x, dram, tiles_m, tiles_n) + _last_row_cost(x, tiles_m, tiles_n)
     blocks = split.units(x, tiles, k_steps).blocks
     return {
         "dram_read_bytes": read,
@@ -249,8 +251,8 @@ def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: Float
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
-    cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes) * (1 + t.a_extra)
-    cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes) * (1 + t.b_extra)
+    cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes, t.a_crossings) * (1 + t.a_extra)
+    cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes, t.b_crossings) * (1 + t.b_extra)
     cost = share_a * bytes_a * cost_a + share_b * bytes_b * cost_b
     return np.asarray(cost + c["filled"] * _filled_bytes(x, tiles_m, tiles_n) if t.fills_edges.any() else cost)
 
@@ -268,8 +270,26 @@ def _filled_bytes(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> FloatArr
     return np.asarray(np.where(t.fills_edges, (below + right) * x.k * x.batch, 0))
 
 
-def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray) -> FloatArray:
-    """Cost of a byte in L2 relative to one of a long row copied 16 B at a time."""
+def _last_row_cost(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> FloatArray:
+    """Cost of the copies that stand for rows of A past M where each is the last row again.
+
+    All blocks ask for the same few lines, which one slice of L2 answers: a tile of 128 rows asks at M = 16 112 times
+    for one row. The more lines of it a k-step has, and the blocks that run at once walk along, the less. mma rows of an
+    H200 with M of 32 or less are predicted 40 % too fast without it (docs/tensor_cores.md).
+    """
+    if not x.traits.repeats_last.any() or not x.c["last_row"]:
+        return np.zeros(1)
+    t = x.traits
+    again = np.where(t.repeats_last, tiles_m * x.bm - x.m, 0) * tiles_n * x.k * x.a_bytes * x.batch
+    lines = np.maximum(1, t.a_row_bytes / LINE_BYTES)
+    abreast = np.clip(x.sms * x.blocks_per_sm / (tiles_m * tiles_n * x.batch), 1, t.split_k)
+    walked = abreast * x.k / t.split_k * x.a_bytes / LINE_BYTES
+    again = again * (1 + FEW_LINES / walked) / lines
+    return np.asarray(x.c["last_row"] * again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes, t.a_crossings))
+
+
+def _row_cost(x: Case, row_bytes: FloatArray, copy_bytes: FloatArray, crossings: FloatArray) -> FloatArray:
+    """Cost of a byte in L2 relative to one of a long row that begins on a line and is copied 16 B at a time."""
     c = x.c
     short = np.where(row_bytes <= 32, c["rows_32b"], np.where(row_bytes <= 64, c["rows_64b"], 0))
-    return np.asarray(1 + short + c["narrow_copies"] * (copy_bytes < 16))
+    return np.asarray(1 + short + c["narrow_copies"] * (copy_bytes < 16) + c["crossings"] * crossings)

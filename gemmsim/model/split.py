@@ -69,7 +69,11 @@ def units(x: Case, tiles: FloatArray, k_steps: FloatArray) -> Units:
     most = np.where(waves > 0, slots, rest * np.maximum(1, np.floor(np.sqrt(x.k / PART_DEPTH))))
     streams = np.minimum(streams, np.maximum(most, 1))
     parts = np.where(t.stream_k, np.minimum(streams, total), rest * t.split_k)
-    steps = np.where(t.stream_k, np.ceil(total / streams), np.ceil(k_steps / t.split_k))
+    mean = k_steps / t.split_k
+    longest = np.ceil(mean)
+    # of many waves of slices, of which few have a k-step more than the others, the mean counts
+    longest = np.where(t.uneven_slices, mean + (longest - mean) / np.maximum(1, parts / slots), longest)
+    steps = np.where(t.stream_k, np.ceil(total / streams), longest)
     begun = np.where(t.stream_k, 1 + np.minimum(1, steps / k_steps), 1)
     return Units(tiles - rest, parts, steps, begun, np.where(split & ~t.sums_slices, rest, 0))
 
