@@ -119,11 +119,21 @@ def test_results_of_tiles_that_take_turns_are_waited_for_at_the_end() -> None:
     assert last == pytest.approx(d.epilogue_clk[0])
 
 
-def test_stream_k_passes_parts_on_at_the_pace_of_its_warps() -> None:
+def test_parts_are_passed_on_at_the_pace_of_their_warps() -> None:
+    """65,536 bytes by 4 warps at 6 a clock each, by 8 and 12 at 35 in all; half of that where two tiles take turns."""
     size = (2048, 2048, 4096)
-    (x, d), (_, e) = (solved(*size, bm=128, bn=128, stream_k=1, consumers=n) for n in (1, 2))
-    slow, fast = (128 * 128 * 4 / (split.PART_BYTES_PER_CLK * warps) for warps in (4, 8))
-    assert d.fixup_clk[0] - e.fixup_clk[0] == pytest.approx((x.c["handover"] + x.c["fixup"]) * (slow - fast))
+
+    def passing(**change: int) -> float:
+        x, d = solved(*size, bm=192, bn=128, cluster_m=1, stages=3, **change)
+        return float(d.fixup_clk[0] / (x.c["handover"] + x.c["fixup"]) - split.PART_HOPS * 285)
+
+    part = 192 * 128 * 4
+    assert passing(split_k=2, consumers=1) == pytest.approx(part / 24)
+    assert passing(split_k=2, consumers=3) == pytest.approx(part / 35)
+    assert passing(stream_k=1, consumers=1) == pytest.approx(part / 24)
+    x, d = solved(*size, bm=128, bn=128, pingpong=1, split_k=2, cluster_m=1)
+    both = (128 * 128 * 4 / 24 + split.PART_HOPS * 285) / 2
+    assert d.fixup_clk[0] == pytest.approx((x.c["handover"] + x.c["fixup"]) * max(both, 128 * 128 * 4 / 35))
 
 
 def test_slices_are_summed_in_the_launch() -> None:
@@ -132,7 +142,7 @@ def test_slices_are_summed_in_the_launch() -> None:
     assert (d.units.whole[0], d.units.parts[0], d.units.summed[0]) == (0, 4 * tiles, 0)
     assert d.second_s.max() == d.second_asked_bytes.max() == 0
     assert d.workspace_bytes[0] == 3 * tiles * 128 * 128 * 4  # the last slice stays in registers
-    passing = 128 * 128 * 4 / 64 + split.HOPS * 285
+    passing = 128 * 128 * 4 / split.PARTS_BYTES_PER_CLK + split.PART_HOPS * 285  # two consumers are as fast as an SM is
     assert d.fixup_clk[0] == pytest.approx((x.c["handover"] + 3 * x.c["fixup"]) * passing)
     before = effects.fill(with_traits(x, sums_slices=np.zeros(1, bool)))
     assert before.second_s[0] > 2e-6
