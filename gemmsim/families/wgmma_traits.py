@@ -112,7 +112,7 @@ class _Boxes:
     """Boxes that a block asks for to load its part of an operand's tile; those that go to all of a cluster; rows.
 
     Rows: lines of memory under them, more than one each where they lie askew: of r bytes whose start is a multiple of g
-    bytes 1 + (r - g) / 128 in the mean. Extra: L2 reads pieces of 64 B, r + 64 - g bytes of a row where g is less than
+    bytes 1 + (r - g) / 128 in the mean; tiles of 176 columns begin at multiples of 32. Extra: L2 reads pieces of 64 B, r + 64 - g bytes of a row where g is less than
     that.
     """
 
@@ -131,7 +131,8 @@ class _Boxes:
         runs, blocks = along_k(shape, operand), config[sharing]
         row = _row_bytes(shape, operand, config, side, width)
         count = config["bk"] * width / row if runs else -(-config[side] // chunk(config[side])) * 1.0
-        start = np.gcd(stride * width, row.astype(np.int64))
+        tile = 0 if runs else config[side] * width  # along M or N a tile may begin amid a line
+        start = np.gcd(np.gcd(stride * width, row.astype(np.int64)), tile)
         lines = 1 + (row - start) / LINE_BYTES
         rows = (config[side] if runs else config["bk"]) / blocks * count
         return _Boxes(

@@ -237,6 +237,10 @@ def test_boxes_that_the_loader_asks_for_and_their_rows() -> None:
 def test_short_rows_and_askew_ones_cost_pieces_of_memory() -> None:
     assert traits().a_extra[0] == traits().b_extra[0] == 0
     assert traits(bn=112).b_extra[0] == (64 - 32) / 32
+    begun = traits(bn=176, cluster_m=1)  # tiles begin at multiples of 352 bytes
+    assert begun.b_extra[0] == (64 - 32) / 128
+    assert begun.box_rows[0] == 128 + 3 * 64 * (1 + (128 - 32) / 128)
+    assert traits(Form("bf16", layout="NT"), bn=176).b_extra[0] == 0
     askew = traits(size=1000, cluster_m=1)  # rows begin at multiples of 16 bytes
     assert askew.a_extra[0] == askew.b_extra[0] == (64 - 16) / 128
     assert askew.box_rows[0] == (128 + 4 * 64) * (1 + (128 - 16) / 128)
