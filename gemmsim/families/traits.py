@@ -108,6 +108,15 @@ class Traits:
     persistent: BoolArray = field(default_factory=_no)
     #: tiles of a persistent block that take turns: one's math runs while another's result is stored
     tiles_under_way: FloatArray = field(default_factory=_ones)
+    #: times that a warpgroup fills its buffers with results and waits until the copy engine has read them
+    store_rounds: FloatArray = field(default_factory=_zeros)
+    #: rows and columns of a tile past the edge of C are asked for and come as zeros
+    fills_edges: BoolArray = field(default_factory=_no)
+    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to a cluster, and their
+    #: rows (0: no warp does nothing but load)
+    boxes: FloatArray = field(default_factory=_zeros)
+    shared_boxes: FloatArray = field(default_factory=_zeros)
+    box_rows: FloatArray = field(default_factory=_zeros)
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gemmsim.config import Config, Launch
 from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import WGMMA, Traits
-from gemmsim.families.wgmma_resources import ROWS, along_k, loaded_bytes, sharers, sums, x_side, y_side
+from gemmsim.families.wgmma_resources import (
+    ROW_BYTES,
+    ROWS,
+    STORED_BYTES,
+    along_k,
+    chunk,
+    loaded_bytes,
+    sharers,
+    stored_columns,
+    sums,
+    x_side,
+    y_side,
+)
 from gemmsim.problem import FloatArray, Form, Gemm
 
-WAVEFRONT_BYTES, SECTOR_BYTES = 128, 32
+WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES = 128, 32, 128
 #: bytes of K that one wgmma multiplies
 MMA_BYTES = 32
 #: bytes of L2 that one request of the copy engine is worth: it asks for whole rows of a box
 COPY_BYTES = 16.0
+BUFFERS = 2  # of results that a warpgroup fills
 #: warp instructions of a consumer's k-step beside its wgmma: barriers, descriptors, loop; and of the producer's
 STEP_INSTRUCTIONS, PRODUCER_INSTRUCTIONS = 25.0, 30.0
 WARPS = 4  # of a warpgroup
@@ -34,6 +49,8 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
     warps, zero, no = WARPS * consumers, np.zeros(1), np.zeros(1, bool)
     half = np.full(1, 0.5)
     depth = np.maximum(1.0, config["stages"] - 1.0)
+    a, b = (_Boxes.of(problem, name, config) for name in "ab")
+    boxed = np.asarray(problem.n * problem.c_bytes % COPY_BYTES == 0) & (problem.c_bytes == STORED_BYTES)
     row_a, row_b = (_row_bytes(shape, name, config, side, e) for side, name in (("bm", "a"), ("bn", "b")))
     return Traits(
         path=np.full(1, WGMMA),
@@ -59,7 +76,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         fill_steps=depth,
         prologue_loads=zero,
         accumulators=sums(config).astype(np.float64),
-        store_sectors=x * y * problem.c_bytes / SECTOR_BYTES,
+        store_sectors=np.where(boxed, 0, x * y * problem.c_bytes / SECTOR_BYTES),
         a_row_bytes=row_a,
         b_row_bytes=row_b,
         a_copy_bytes=np.full(1, COPY_BYTES),
@@ -74,10 +91,43 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         cluster_m=config["cluster_m"].astype(np.float64),
         cluster_n=config["cluster_n"].astype(np.float64),
         persistent=np.ones(1, bool),
+        store_rounds=np.where(boxed, np.ceil(x * y / (ROWS * consumers * stored_columns(config)) / BUFFERS), 0),
+        fills_edges=np.ones(1, bool),
+        boxes=a.count + b.count,
+        shared_boxes=a.shared + b.shared,
+        box_rows=a.rows + b.rows,
         tiles_under_way=np.where(config["pingpong"] == 1, config["consumers"], 1).astype(np.float64),
     )
 
 
 def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
-    """Contiguous bytes of a tile row in memory: along K a whole k-step, else the tile's side."""
-    return np.asarray(config["bk" if along_k(shape, operand) else side] * float(width))
+    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a side."""
+    row = np.minimum(config["bk"] * width, ROW_BYTES) if along_k(shape, operand) else chunk(config[side]) * width
+    return np.asarray(row, np.float64)
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """Boxes that a block asks for to load its part of an operand's tile; those that go to all of a cluster; rows.
+
+    Rows: lines of memory under them, more than one each where they lie askew: of r bytes whose start is a multiple of g
+    bytes 1 + (r - g) / 128 in the mean.
+    """
+
+    count: FloatArray
+    shared: FloatArray
+    rows: FloatArray
+
+    @staticmethod
+    def of(problem: Gemm, operand: str, config: Config) -> _Boxes:
+        """Those of operand "a" or "b"."""
+        shape, width = form(problem), problem.a_bytes
+        side, sharing, stride = ("bm", "cluster_n", problem.a_stride)
+        if operand == "b":
+            side, sharing, stride = ("bn", "cluster_m", problem.b_stride)
+        runs, blocks = along_k(shape, operand), config[sharing]
+        row = _row_bytes(shape, operand, config, side, width)
+        count = config["bk"] * width / row if runs else -(-config[side] // chunk(config[side])) * 1.0
+        lines = 1 + (row - np.gcd(stride * width, row.astype(np.int64))) / LINE_BYTES
+        rows = (config[side] if runs else config["bk"]) / blocks * count
+        return _Boxes(np.asarray(count), np.where(blocks > 1, count, 0), np.asarray(rows * lines))

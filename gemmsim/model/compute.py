@@ -30,7 +30,7 @@ def math_clk(x: Case) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     waits = (t.path == MMA_SYNC) & (arch.mma_sync_fraction_of_peak < 0.8) & ~t.fragments_ahead
     rate = arch.fma_per_clk_per_sm[x.dtype] * np.where((t.path == MMA_SYNC) & ~waits, arch.mma_sync_fraction_of_peak, 1)
     conflicts = np.where(t.path == FMA, t.bank_conflicts, 1)
-    clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count)
+    clk = np.maximum(conflicts * t.fmas / rate, WGMMA_LEAST_CLK * t.wgmma_count) / x.c["tensor_clock"]
     return clk, waits
 
 
@@ -87,7 +87,8 @@ def epilogue_clk(x: Case) -> FloatArray:
     """Clocks a block for its result: conversion, exchange and store of each accumulator, and stored sectors."""
     t, c = x.traits, x.c
     slots = c["epilogue_slots"] * t.accumulators * t.warps + x.epilogue_slots * x.bm * x.bn / 32
-    return np.asarray(slots / x.gpu.arch.sub_partitions + c["store_clk"] * t.store_sectors)
+    stored = c["store_clk"] * t.store_sectors + c["store_round_clk"] * t.store_rounds
+    return np.asarray(slots / x.gpu.arch.sub_partitions + stored)
 
 
 def start_issue_clk(x: Case) -> FloatArray:

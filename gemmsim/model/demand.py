@@ -117,6 +117,7 @@ class Demand:
     latency_clk: FloatArray
     arrival_clk: FloatArray
     exposed_clk: FloatArray  # whatever the depth
+    loader_clk: FloatArray  # of a warp that only loads
     fetch_clk: FloatArray  # a walk through a main loop that the instruction cache does not hold
     # clocks a block
     fill_steps: FloatArray

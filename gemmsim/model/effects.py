@@ -162,6 +162,7 @@ def _demand(x: Case, tiles_and_steps: _Tiles, found: Mapping[str, FloatArray]) -
         fetch_clk=compute.fetch_clk(x),
         cold_code_clk=compute.cold_code_clk(x),
         exposed_clk=latency.exposed_clk(x),
+        loader_clk=latency.loader_clk(x),
         fill_steps=x.traits.fill_steps,
         start_clk=np.full(1, x.c["start"] * latency.l2_latency_clk(x.gpu)),
         start_issue_clk=compute.start_issue_clk(x),
@@ -243,13 +244,32 @@ def _l2_cost(x: Case, dram: traffic.Traffic, tiles_m: FloatArray, tiles_n: Float
     near, far = c["shared_near"], c["shared_far"]
     share_a = traffic.merged_share(np.where(grouped, far, near), dram.wave_columns)
     share_b = traffic.merged_share(np.where(grouped, near, far), dram.wave_rows)
+    if c["merging"] > 0:
+        share_a = share_a * np.maximum(1, dram.wave_columns / t.cluster_n) ** -c["merging"]
+        share_b = share_b * np.maximum(1, dram.wave_rows / t.cluster_m) ** -c["merging"]
     bytes_a, bytes_b = _asked(x, tiles_m, tiles_n)
     again = 1 + c["repeated_rows"] * np.where(t.repeats_rows, 1 - x.m / (tiles_m * x.bm), 0)
     lines = x.m * np.maximum(1, t.a_row_bytes / LINE_BYTES)
     again = again + c["hot_lines"] * np.where(t.repeats_rows, np.maximum(0, HOT_LINES / lines - 1), 0)
     cost_a = again * _row_cost(x, t.a_row_bytes, t.a_copy_bytes, t.a_crossings)
     cost_b = _row_cost(x, t.b_row_bytes, t.b_copy_bytes, t.b_crossings)
-    return np.asarray(share_a * bytes_a * cost_a + share_b * bytes_b * cost_b)
+    cost = share_a * bytes_a * cost_a + share_b * bytes_b * cost_b
+    return np.asarray(
+        cost + c["filled_rows"] * LINE_BYTES * _filled_rows(x, tiles_m, tiles_n) if t.fills_edges.any() else cost
+    )
+
+
+def _filled_rows(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> FloatArray:
+    """Rows of boxes that lie past the edge of C, once a cluster.
+
+    An H200 fills some 20 of them a nanosecond, of 64 or 128 B, where it reads 62 lines of 128 B: at 1 x 4096 x 4096 a
+    tile of 128 x 32 takes 64 us, and as long as 63 more of its rows are in C, 37 us. Why, no source says.
+    """
+    t = x.traits
+    clusters_m, clusters_n = np.ceil(tiles_m / t.cluster_m), np.ceil(tiles_n / t.cluster_n)
+    below = (clusters_m * t.cluster_m * x.bm - x.m) * clusters_n * x.a_bytes / t.a_row_bytes
+    right = (clusters_n * t.cluster_n * x.bn - x.n) * clusters_m * x.b_bytes / t.b_row_bytes
+    return np.asarray(np.where(t.fills_edges, (below + right) * x.k * x.batch, 0))
 
 
 def _last_row_cost(x: Case, tiles_m: FloatArray, tiles_n: FloatArray) -> FloatArray:

@@ -34,7 +34,7 @@ def shared_clk(x: Case) -> FloatArray:
     t, c = x.traits, x.c
     write = np.where(t.through_registers, c["register_write"], c["async_write"])
     passes = (t.smem_reads + write * t.smem_writes) * (WAVEFRONT_BYTES / x.gpu.arch.smem_bytes_per_clk_per_sm)
-    return np.asarray(passes + c["sector_clk"] * t.global_sectors)
+    return np.maximum(passes + c["sector_clk"] * t.global_sectors, c["box_row_clk"] * t.box_rows)
 
 
 def spill_clk(x: Case, resident: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -116,8 +116,6 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
     area = d.useful_area if "edge" in free else 1.0
     if "fill" not in free and d.cold_code_clk.any():
         clk = clk + d.cold_code_clk
-    if "fill" not in free and x.traits.persistent.any():
-        clk = clk + np.where(x.traits.persistent, _once(x, d, free), 0)
     if x.c["straggler"] > 0 and "waves" not in free:
         waves = d.units.blocks / (x.sms * x.blocks_per_sm)
         clk = clk * (1 + x.c["straggler"] / np.sqrt(np.maximum(waves, 1)))
@@ -126,17 +124,20 @@ def total_s(x: Case, d: Demand, clk: FloatArray, free: Set[str] = NOTHING) -> Fl
     total = soft_max(_sharpness(x), sm_s, l2_s, _dram_s(d, free))
     if "power" not in free and x.c["power"] > 0:
         total = total * slowdown(x, total)
+    if x.traits.persistent.any():
+        total = total + np.where(x.traits.persistent, _once(x, d, free), 0) / x.gpu.clock_hz
     total = total + _of("split", d.second_s, free) if d.second_s.any() else total
     return total if "launch" in free else np.asarray(total + d.launch_s)
 
 
 def _once(x: Case, d: Demand, free: Set[str]) -> FloatArray:
-    """Clocks until a block that stays has its first tile's first k-steps.
+    """Clocks of a launch of blocks that stay in which no memory is busy, nor math: before the first k-step, and behind.
 
-    Some 3,500 of them with 128 x 256 x 64 tiles, once instead of in each of 4 waves at 4096^3: 2 % of the time.
+    Until the first tile's first k-steps have come, and where tiles take turns the last result, which no math hides.
     """
-    _, lone = _step(x, d, free)
-    return np.asarray(d.fill_steps * _chain(x, d, lone, free) + d.start_clk + d.lone_factor * d.start_issue_clk)
+    first = _of("latency", _waiting_clk(x, d), free) + d.start_clk + d.lone_factor * d.start_issue_clk
+    last = np.where(x.traits.tiles_under_way > 1, d.epilogue_clk, 0)
+    return np.asarray(_of("fill", first, free) + _of("epilogue", last, free))
 
 
 def contention(x: Case, d: Demand) -> tuple[FloatArray, FloatArray]:
@@ -214,7 +215,8 @@ def _chain(x: Case, d: Demand, lone: FloatArray, free: Set[str]) -> FloatArray:
     """
     if "latency" in free:
         return np.asarray(np.where(_overlaps(x, d), 0, lone) / x.traits.depth)
-    return np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
+    chain = np.asarray((_waiting_clk(x, d) + np.where(_overlaps(x, d), 0, lone)) / x.traits.depth)
+    return np.maximum(chain, d.loader_clk) if d.loader_clk.any() else chain
 
 
 def _lone_step(x: Case, d: Demand, chain: FloatArray, lone: FloatArray, free: Set[str]) -> FloatArray:
