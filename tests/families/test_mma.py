@@ -244,6 +244,9 @@ def test_an_unaligned_operand_is_copied_element_by_element() -> None:
     t = mma.traits(problem, asked, mma.launch(problem, asked, H200.arch), H200.arch)
     assert [float(x[0]) for x in (t.scalar_loads, t.b_copy_bytes, t.a_copy_bytes)] == [32, 2, 16]
     assert not t.asynchronous.any()
+    found = {a.name: a for a in mma.access_patterns(problem, asked)}
+    assert not found["B: cp.async"].steps.any()
+    assert counted(found["B: cp.async"]).wavefronts.all()  # of none, but they have a width
     times = [
         predict(4096, n, 4096, gpu=H200, dtype="bf16", family="mma", calibrated="none").time_s[0] for n in (4096, 4095)
     ]
