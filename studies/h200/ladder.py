@@ -45,6 +45,7 @@ STAGES: Mapping[str, tuple[str, Mapping[str, int], str]] = {
     "consumers take turns, 128x192": ("wgmma", PAIR | {"bn": 192, "cluster_m": 2, "pingpong": 1}, ""),
 }
 TENSOR = ("wmma", "mma", "wgmma")
+LEFT = 0.1  # TFLOP/s, where the axis begins
 Row = dict[str, object]
 
 
@@ -106,13 +107,15 @@ def chart(rows: list[Row], shape: str) -> Any:
     fastest = max(float(str(r["cublas"])) for r in here)
     base = alt.Chart(alt.Data(values=here)).encode(
         y=alt.Y("stage:N", sort=[str(r["stage"]) for r in here], title=None, axis=alt.Axis(labelLimit=260)),
-        x=alt.X("tflops:Q", title="TFLOP/s", scale=alt.Scale(type="log", domain=[0.1, 12 * fastest])),
-    )
+        x=alt.X("tflops:Q", title="TFLOP/s", scale=alt.Scale(type="log", domain=[LEFT, 12 * fastest], nice=False),
+                axis=alt.Axis(grid=False, values=[0.1, 1, 10, 100, 1000])),
+    )  # fmt: skip
     colour = alt.Color("dtype:N", title=None, scale=alt.Scale(domain=["fp32", "bf16"], range=["#2f7ebc", "#d95f02"]))
-    lines = base.mark_rule(strokeDash=[4, 3]).encode(x="median(cublas):Q", y=alt.Y(), color=colour)
-    bars, text = base.mark_bar().encode(color=colour), base.mark_text(align="left", dx=4).encode(text="label:N")
+    lines = base.mark_rule(strokeDash=[4, 3], opacity=0.6).encode(x="median(cublas):Q", y=alt.Y(), color=colour)
+    bars = base.mark_bar().encode(color=colour, x2=alt.X2Datum(LEFT))
+    text = base.mark_text(align="left", dx=6).encode(text="label:N")
     title = alt.Title(f"GEMM {shape} on an H200", subtitle="dashed: cuBLAS, interleaved, L2 cold_clean; log scale")
-    return (bars + text + lines).properties(width=560, height=24 * len(here), title=title)
+    return (lines + bars + text).properties(width=560, height=24 * len(here), title=title)
 
 
 def _drawing(parser: argparse.ArgumentParser) -> None:
