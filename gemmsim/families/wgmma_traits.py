@@ -112,8 +112,8 @@ class _Boxes:
     """Boxes that a block asks for to load its part of an operand's tile; those that go to all of a cluster; rows.
 
     Rows: lines of memory under them, more than one each where they lie askew: of r bytes whose start is a multiple of g
-    bytes 1 + (r - g) / 128 in the mean; tiles of 176 columns begin at multiples of 32. Extra: L2 reads pieces of 64 B, r + 64 - g bytes of a row where g is less than
-    that.
+    bytes 1 + (r - g) / 128 in the mean; tiles of 176 columns begin at multiples of 32. Extra: L2 reads pieces of 64 B,
+    r + 64 - g bytes of a row where g is less than that.
     """
 
     count: FloatArray

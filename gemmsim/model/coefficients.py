@@ -54,11 +54,7 @@ COEFFICIENTS: Mapping[str, tuple[float, str, str]] = {
     "crossings": (0.0, "share", "further L2 cost of requests that cross a line of 128 B, which begin anywhere on it"),
     "repeated_rows": (0.0, "share", "further L2 cost of rows read again because the tile is taller than M"),
     "filled": (0.0, "of a byte read", "L2 cost of a byte of a tile past the edge of C, which comes as zero"),
-    "last_row": (
-        0.0,
-        "of a byte",
-        "L2 cost of a byte asked for again and again: the last row in place of those past M",
-    ),
+    "last_row": (0.0, "of a byte", "L2 cost of asking for the last row again in place of one past M"),
     "hot_lines": (0.0, "share", "further L2 cost of A a time that its lines of a k-step would fit into 64"),
     "pipe_sharpness": (4.0, "exponent", "how sharply the times of an SM's pipes join"),
     "memory_sharpness": (4.0, "exponent", "how sharply SM, L2 and DRAM time join where several blocks share an SM"),
