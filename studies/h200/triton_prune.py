@@ -4,9 +4,9 @@ record, on a GPU: the kernel of kernels/triton_gemm.py is tuned by triton.autotu
 copy of it with a folder of compiled kernels of its own, over the first five that `prune` leaves, ten shapes one after
 another; the two winners are then timed in turn. The file is written anew after each shape. show: the table.
 
-replay, no GPU needed: the same of recorded rows. The list of a shape is what was recorded there, 180 drawn from it where
-there is more, without what an earlier model chose; coefficients are fitted on other shapes (five parts); regret is that
-of the best of five against the best of the list.
+replay, no GPU needed: the same of recorded rows. The list of a shape is what was recorded there, 180 drawn from it
+where there is more, with what an earlier model chose and without; coefficients are fitted on other shapes (five parts);
+regret is that of the best of five against the best of the list.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def show(args: argparse.Namespace) -> None:
 def lists() -> Iterator[tuple[str, Measured]]:
     """Recorded rows by file: what is tuned over at each shape."""
     for name, column, chosen in (
-        ("triton_pick", "source", ("random",)), ("triton_bf16_more", "set", ("uniform", "sensible")),
-        ("triton_bf16_uniform", "", ()), ("triton_bf16", "", ()),
+        ("triton_pick", "", ()), ("triton_pick", "source", ("random",)), ("triton_bf16_more", "", ()),
+        ("triton_bf16_more", "set", ("uniform", "sensible")), ("triton_bf16_uniform", "", ()), ("triton_bf16", "", ()),
     ):  # fmt: skip
         path = str(HERE / f"{name}.csv.gz")
         rows = read_measured(path)
@@ -185,7 +185,7 @@ def lists() -> Iterator[tuple[str, Measured]]:
             table = read_csv(path)
             timed = np.asarray([s == "ok" for s in table.text("status")])
             rows = rows.take(np.isin(table.text(column), chosen)[timed])
-        yield name, rows
+        yield ", ".join([name, *chosen]), rows
 
 
 def replay(args: argparse.Namespace) -> None:
