@@ -135,7 +135,11 @@ def record(args: argparse.Namespace) -> None:
             row = {"product": torch.cuda.get_device_name(), "triton": triton.__version__, "dtype": args.dtype,
                    "m": m, "n": n, "k": k, "configurations": len(configs)}  # fmt: skip
             row |= {"all_tuning_s": every.tune(arguments), "pruned_tuning_s": few.tune(arguments)}
-            rows.append(row | compared(every, few, arguments) | {"cannot_launch": len(pruner.dropped)})
+            row |= compared(every, few, arguments)
+            times = every.tuned.configs_timings
+            row |= {"dropped": len(pruner.dropped),
+                    "dropped_and_launched": sum(times[c][0] < float("inf") for c, _ in pruner.dropped)}  # fmt: skip
+            rows.append(row)
             write_csv(args.rows, {name: [str(r[name]) for r in rows] for name in rows[0]})
             print(f"{m}x{n}x{k}: {rows[-1]}", flush=True)
 
@@ -147,11 +151,10 @@ def compared(every: Tuner, few: Tuner, arguments: tuple[Any, ...]) -> dict[str, 
     rounds = [(every.time_s(best, arguments), few.time_s(picked, arguments)) for _ in range(ROUNDS)]
     turns = np.median(np.asarray(rounds), axis=0)
     return {
-        "best": str(best), "pruned_best": str(picked), "best_s": turns[0], "pruned_best_s": turns[1],
+        "best": str(best), "pruned_best": str(picked), "best_s": float(turns[0]), "pruned_best_s": float(turns[1]),
         "listed_best_s": min(listed.values()),
         "listed_pruned_best_s": min(listed[config] for config in few.tuned.configs_timings),
-        "launched": sum(np.isfinite(time_s) for time_s in listed.values()),
-        "tried": len(few.tuned.configs_timings),
+        "launched": sum(time_s < float("inf") for time_s in listed.values()), "tried": len(few.tuned.configs_timings),
     }  # fmt: skip
 
 
@@ -170,7 +173,9 @@ def show(args: argparse.Namespace) -> None:
     print(f"| all {len(table)} | | | mean {turns.mean():+.2%} | mean {listed.mean():.2%} | {every.sum():.1f} "
           f"| {few.sum():.2f} |")  # fmt: skip
     print(f"\ntuning takes 1/{every.sum() / few.sum():.1f} of the time, of the first shape, whose kernels are all "
-          f"compiled anew, 1/{every[0] / few[0]:.1f}")  # fmt: skip
+          f"compiled anew, 1/{every[0] / few[0]:.1f}; of {table.text('configurations')[0]} configurations "
+          f"{table.text('launched')[0]} launched, and {table.text('dropped_and_launched')[0]} of the "
+          f"{table.text('dropped')[0]} that the model dropped")  # fmt: skip
 
 
 def lists() -> Iterator[tuple[str, Measured]]:
