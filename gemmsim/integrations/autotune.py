@@ -46,10 +46,11 @@ def prune(
 ) -> Pruner:  # fmt: skip
     """An early_config_prune: of the user's configurations those that can launch, in their order.
 
-    top: the fastest so many, fastest first. gpu: a hardware file's name; None: the one that has the device's name.
-    dtype: of A and B, or a Form, which says all; None: the types of the tensors passed, float32 as tf32. layout: how A
-    and B lie where the kernel is not passed their strides. names: what the kernel calls a term of TERMS, or its value
-    if it has none. ignore: meta-parameters that change no time. l2, calibrated: see `predict`.
+    top: the fastest so many, fastest first, those that differ in group_m alone once while there are others. gpu: a
+    hardware file's name; None: the one that has the device's name. dtype: of A and B, or a Form, which says all; None:
+    the types of the tensors passed, float32 as tf32. layout: how A and B lie where the kernel is not passed their
+    strides. names: what the kernel calls a term of TERMS, or its value if it has none. ignore: meta-parameters that
+    change no time. l2, calibrated: see `predict`.
     Raises GemmsimError for names and options that are none, and when called for a kernel that it cannot read.
     """
     if top is not None and top < 1:
@@ -87,7 +88,8 @@ class Pruner:
         """The configurations worth a trial; all, with a warning, where by the model none can launch."""
         arguments = {**named_args, **kwargs}
         problem = self._kernel.problem(arguments)
-        found = problem.times([self._kernel.tile_of(config, arguments) for config in configs])
+        tiles = [self._kernel.tile_of(config, arguments) for config in configs]
+        found = problem.times(tiles)
         self.dropped = [(config, why) for config, (_, why) in zip(configs, found, strict=True) if why]
         order = [i for i, (_, why) in enumerate(found) if not why]
         if not order:
@@ -95,8 +97,23 @@ class Pruner:
                           f"the first for {found[0][1]}: all are kept", stacklevel=2)  # fmt: skip
             return list(configs)
         if self._top is not None:
-            order = sorted(order, key=lambda i: found[i][0])[: self._top]
+            order = _shortlist(sorted(order, key=lambda i: found[i][0]), tiles)[: self._top]
         return [configs[i] for i in order]
+
+
+def _shortlist(order: Sequence[int], tiles: Sequence[Tile]) -> list[int]:
+    """The order with those behind that differ from an earlier one in group_m alone.
+
+    Their times are as good as equal to the model, and often to the GPU: all of one tile would fill a list of five.
+    """
+    seen: set[Tile] = set()
+    first: list[int] = []
+    again: list[int] = []
+    for i in order:
+        tile = tuple(value for term, value in zip((*_TILE, *_LAUNCH), tiles[i], strict=True) if term != "group_m")
+        (again if tile in seen else first).append(i)
+        seen.add(tile)
+    return [*first, *again]
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,14 @@ def test_the_first_five_are_the_models() -> None:
     assert times == found.time_s[order].tolist()
 
 
+def test_a_shortlist_has_each_tile_once_while_there_are_others() -> None:
+    """One row of tiles: the raster changes nothing, and its variants would fill the list."""
+    configs = [Config(dict(zip(META, (64, 64, bk, group), strict=True))) for group in (1, 4, 8) for bk in (64, 32)]
+    left = prune(gpu=GPU, top=3)(configs, arguments(m=64))
+    assert [c.kwargs["BLOCK_SIZE_K"] for c in left] == [64, 32, 64]
+    assert len(prune(gpu=GPU, top=6)(configs, arguments(m=64))) == 6
+
+
 def test_all_are_predicted_at_once_and_once(asked: list[dict[str, Any]]) -> None:
     configs, pruner, model = configurations(), prune(gpu=GPU), perf_model(gpu=GPU)
     for _ in range(2):
