@@ -53,8 +53,8 @@ def prune(
     change no time. l2, calibrated: see `predict`.
     Raises GemmsimError for names and options that are none, and when called for a kernel that it cannot read.
     """
-    if top is not None and top < 1:
-        raise GemmsimError(f"top = {top}: expected a whole number >= 1, or None")
+    if top is not None and not (isinstance(top, int) and top >= 1):
+        raise GemmsimError(f"top = {top!r}: expected a whole number >= 1, or None")
     return Pruner(_kernel(gpu, dtype, layout, names, ignore, l2, calibrated), top)
 
 

@@ -220,6 +220,7 @@ WHOLE = dict(zip(META, (128, 128, 64, 8), strict=True))
         ({"layout": "RC"}, Config(WHOLE), {}, "unknown layout 'RC'"),
         ({"layout": "NN", "dtype": Form()}, Config(WHOLE), {}, "layout = 'NN' is given beside a Form"),
         ({"top": 0}, Config(WHOLE), {}, "top = 0: expected a whole number >= 1, or None"),
+        ({"top": 0.2}, Config(WHOLE), {}, "top = 0.2: expected a whole number >= 1, or None"),
         ({"gpu": "h2000"}, Config(WHOLE), {}, "unknown GPU 'h2000'"),
         ({"l2": "hot"}, Config(WHOLE), {}, "unknown L2 condition 'hot'"),
         ({"calibrated": "none.yaml"}, Config(WHOLE), {}, "calibration none.yaml"),
