@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import sys
@@ -18,6 +19,7 @@ import gemmsim
 from gemmsim.errors import GemmsimError
 from gemmsim.integrations import autotune
 from gemmsim.integrations.triton import perf_model, prune
+from gemmsim.measured import read_measured
 from gemmsim.problem import Form
 
 GPU = "h200_sxm"
@@ -25,6 +27,7 @@ META = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M")
 TILES = (
     (64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128), (32, 64), (16, 128),
 )  # fmt: skip
+ROWS = Path(__file__).parents[2] / "studies" / "h200"
 TUTORIAL = Path(__file__).parents[1] / "gpu" / "tutorial.py"
 
 
@@ -338,3 +341,13 @@ def test_tritons_own_autotuner_tries_the_models_first_five(
     assert len(launched) == 6
     assert tuned.best_config is next(iter(tuned.configs_timings))
     assert len(pruner.dropped) == 36
+
+
+def test_the_best_of_ten_recorded_shapes_is_kept_within_two_per_cent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """180 recorded configurations a shape, what an earlier model put first among them."""
+    monkeypatch.syspath_prepend(ROWS)
+    study = importlib.import_module("triton_prune")
+    rows = read_measured(str(ROWS / "triton_pick.csv.gz"))
+    found = [study.regret(rows, shape, "auto", 0) for shape in study.SHAPES]
+    assert [count for _, count in found] == [180] * 10
+    assert np.mean([regrets[0] for regrets, _ in found]) <= 0.02
