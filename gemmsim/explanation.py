@@ -147,10 +147,15 @@ def _neighbours(family: str, base: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(p.name, value) for p in parameters for value in p.choices if value != base[p.name]]
 
 
+def stride_dimensions(layout: str) -> dict[str, str]:
+    """The dimension that is the row stride of each operand in memory."""
+    return {"A": "M" if layout[0] == "T" else "K", "B": "K" if layout[1] == "T" else "N", "C": "N"}
+
+
 def _strides(problem: Gemm) -> dict[str, int]:
     """Dimensions that are row strides of B and A in memory, which their layout says, with their sizes."""
-    a, b = "M" if problem.layout[0] == "T" else "K", "K" if problem.layout[1] == "T" else "N"
-    return {b: int(problem.b_stride[0]), a: int(problem.a_stride[0])}
+    names = stride_dimensions(problem.layout)
+    return {names["B"]: int(problem.b_stride[0]), names["A"]: int(problem.a_stride[0])}
 
 
 def _paddings(problem: Gemm) -> list[tuple[str, tuple[int, int, int]]]:

@@ -136,4 +136,3 @@ def _mistakes(gpu: Gpu, figures: Mapping[str, Figure]) -> Iterator[str]:
     yield from gpu_mistakes(doc, gpu.arch.name, rates, rates)
     arch = {k.removeprefix("arch."): f for k, f in figures.items() if k.startswith("arch.")}
     yield from arch_mistakes(Document("", {"compute_capability": gpu.arch.compute_capability}, arch), gpu.arch.name)
-

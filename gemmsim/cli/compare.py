@@ -266,7 +266,10 @@ def _notes(found: Comparison) -> list[str]:
     names = dict.fromkeys(name for card in found.cards for name in card.calibrations)
     odd = [card.label for card in found.cards if card.extrapolated]
     return [
-        *(f"{label} is {label.rstrip('*')} with {what}: no such chip was measured" for label, what in found.changes.items()),
+        *(
+            f"{label} is {label.rstrip('*')} with {what}: no such chip was measured"
+            for label, what in found.changes.items()
+        ),
         f"calibration: {', '.join(plain if name == 'uncalibrated' else name for name in names)}",
         *([f"extrapolated: on {', '.join(odd)} GEMMs or tiles lie outside the fitted rows"] if odd else []),
         *found.notes,

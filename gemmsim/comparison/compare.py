@@ -152,7 +152,6 @@ def _speedup(base: Card, one: Card, asked: Asked) -> Speedup:
     return Speedup(one.label, base.time_s / one.time_s, found)
 
 
-
 def _too_large(products: Sequence[Product], cards: Sequence[Card]) -> list[str]:
     needed = sum(p.weight_bytes for p in products)
     return [

@@ -172,6 +172,7 @@ def alone(size: Sequence[int], form: Form) -> Product:
     """One GEMM of size M, N, K, launched once. Raises GemmsimError for what is no size or type."""
     if len(size) != 3:
         raise GemmsimError(f"a GEMM of size {tuple(size)}: expected M, N and K")
-    found = Product("", "", *size, 1, form, weight=False)
+    m, n, k = size
+    found = Product("", "", m, n, k, 1, form, weight=False)
     found.gemm  # noqa: B018 - refuses what is none
     return found
