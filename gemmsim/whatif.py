@@ -14,6 +14,9 @@ _PEAK, _RATE = "datasheet_flops", "fma_per_clk_per_sm"
 #: figures that keep their ratio to dram_bytes_per_s where it changes: the measured share of it, and bus x clock
 _WITH_BANDWIDTH = ("dram_measured_bytes_per_s", "dram_clock_hz")
 
+#: what a chip with other SMs has not: its slices are not known
+_SLICES = ("mig_profiles", "mig_sms", "mig_memory_eighths", "mig_l2_eighths")
+
 
 def changed_gpu(name_or_path: str, changes: Mapping[str, float]) -> Gpu:
     """The GPU with these figures of its hardware file changed; of its architecture's file they begin with `arch.`.
@@ -96,12 +99,12 @@ def _followed(gpu: Gpu, said: Mapping[str, float]) -> dict[str, Any]:
     if "dram_bytes_per_s" in after:
         ratio = after["dram_bytes_per_s"] / gpu.dram_bytes_per_s
         after = {k: v * ratio for k in _WITH_BANDWIDTH if (v := figure_value(gpu, k))} | after
-    if "sm_count" in after and gpu.cluster_sizes:
+    if "sm_count" in after:
+        after |= {key: () for key in _SLICES if getattr(gpu, key)}
         after["cluster_sms"] = tuple(
             min(sms * after["sm_count"] // gpu.sm_count, after["sm_count"]) // size * size
             for size, sms in zip(gpu.cluster_sizes, gpu.cluster_sms, strict=True)
         )
-        after["mig_profiles"] = after["mig_sms"] = after["mig_memory_eighths"] = after["mig_l2_eighths"] = ()
     then = _with(gpu, after)
     for dtype, peak in gpu.datasheet_flops.items():
         was, now = gpu.peak_flops(dtype), then.peak_flops(dtype)
