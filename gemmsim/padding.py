@@ -14,6 +14,7 @@ from gemmsim.conditions import DEFAULT_L2
 from gemmsim.errors import GemmsimError
 from gemmsim.explanation import MEANING, PAD, WORTH, stride_dimensions
 from gemmsim.hardware import Gpu
+from gemmsim.model.calibration import UNCALIBRATED
 from gemmsim.problem import MAX_DIMENSION, Form, Gemm, form_of, gemm
 from gemmsim.ranking import Entry, families_of, rank
 
@@ -202,13 +203,17 @@ def _candidate(case: _Case, kind: str, sizes: Mapping[str, int]) -> Candidate:
 
 
 def _verdict(kind: str, base: Entry, entry: Entry) -> str:
-    """A gain is one where the padded problem's slowest is faster than the fastest of the one as asked."""
+    """A gain is one where the padded problem's slowest is faster than the fastest of the one as asked.
+
+    Fitted coefficients of one kernel against another's defaults would compare fits: no such gain is certain.
+    """
     gain = 1 - entry.time_s / base.time_s
     if kind == "room":
         return FREE if abs(gain) <= WORTH else NONE
     if gain <= WORTH:
         return NONE
-    return GAIN if entry.time_hi_s < base.time_lo_s else UNCERTAIN
+    alike = (base.calibration == UNCALIBRATED) == (entry.calibration == UNCALIBRATED)
+    return GAIN if alike and entry.time_hi_s < base.time_lo_s else UNCERTAIN
 
 
 def _cause(case: _Case, kind: str, changed: Sequence[str], entry: Entry) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmsim
 from gemmsim.explanation import WORTH
-from gemmsim.padding import FREE, GAIN, NONE, UNCERTAIN
+from gemmsim.padding import FREE, GAIN, NONE, UNCERTAIN, _verdict
 from gemmsim.problem import Form
 from gemmsim.ranking import rank
 
@@ -115,3 +117,10 @@ def test_verdicts_say_what_the_times_say(size: tuple[int, int, int], gpu: str) -
 def test_sizes_at_the_end_of_their_range() -> None:
     found = gemmsim.pad(2**31 - 1, 16, 16, gpu="h200_sxm")
     assert all(max(c.m, c.n, c.k) <= 2**31 - 1 for c in found.candidates)
+
+
+def test_no_gain_is_certain_between_fitted_and_default_coefficients() -> None:
+    base = rank(8192, 8192, 588, gpu="h200_sxm", family="triton", top=1).entries[0]
+    padded = rank(8192, 8192, 592, gpu="h200_sxm", family="triton", top=1).entries[0]
+    assert _verdict("multiple", base, padded) == GAIN
+    assert _verdict("multiple", base, replace(padded, calibration="uncalibrated")) == UNCERTAIN

@@ -100,9 +100,13 @@ def _lines(found: Padding, *, wrap: bool) -> Iterator[str]:
     yield ""
     if found.candidates:
         rows = [
-            {**asdict(c), **_said(c.kind, c.dimension, c.gain_share), "range": _range(c.gain_lo_share, c.gain_hi_share)}
+            {
+                **asdict(c), **_said(c.kind, c.dimension, c.gain_share),
+                "range": f"{c.gain_lo_share:.0%} to {c.gain_hi_share:.0%}",
+                "more_flops_share": round(c.more_flops_share, 3) + 0,
+            }
             for c in found.candidates
-        ]
+        ]  # fmt: skip
         yield from table_lines(rows, _SIZES, wrap=wrap)
         yield ""
     strides = [{**asdict(s), **_said("multiple", s.dimension, s.gain_share)} for s in found.strides]
@@ -119,7 +123,3 @@ def _said(kind: str, dimension: str, gain_share: float) -> dict[str, str]:
         "dimension": dimension if kind == "multiple" else f"{dimension}, {kind}",
         "gain": f"{round(gain_share, 3) + 0:.1%}",
     }
-
-
-def _range(low: float, high: float) -> str:
-    return f"{low:.0%} to {high:.0%}"
