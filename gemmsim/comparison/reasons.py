@@ -1,6 +1,6 @@
 """Why one GPU is faster than another: the part of the speed-up that each group of figures is due.
 
-Shapley's value of the logarithm of the time (Shapley 1953, A Value for n-Person Games): groups of figures are changed
+Shapley's value of the logarithm of the time (gemmsim.shapley): groups of figures are changed
 from one GPU's to the other's in every order, and a group's part is what its change gains on average over the orders.
 Unlike one change at a time, the parts do not hang on an order and multiply to the whole speed-up, though a wider memory
 helps a chip with few SMs less than one with many.
@@ -8,13 +8,13 @@ helps a chip with few SMs less than one with many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from itertools import combinations
-from math import exp, factorial, log
+from math import exp, log
 
 from gemmsim.hardware import Arch, Gpu
+from gemmsim.shapley import shapley
 
 _RATE = "fma_per_clk_per_sm"
 FITS = "fitted coefficients"
@@ -59,21 +59,11 @@ def reasons(base: Gpu, other: Gpu, time_s: Callable[[Gpu], float], fitted: bool)
     """
     chosen_from = [group for group in GROUPS if fitted or group != FITS]
     groups = [group for group in chosen_from if with_group(base, other, group) != base]
-    logs = {
-        chosen: log(time_s(reduce(lambda gpu, group: with_group(gpu, other, group), chosen, base)))
-        for size in range(len(groups) + 1) for chosen in combinations(groups, size)
-    }  # fmt: skip
-    whole = logs[()] - logs[tuple(groups)]
-    parts = {group: sum(_weighted(group, groups, logs)) for group in groups}
+
+    def gained(chosen: tuple[str, ...]) -> float:
+        return -log(time_s(reduce(lambda gpu, group: with_group(gpu, other, group), chosen, base)))
+
+    parts = shapley(groups, gained)
+    whole = sum(parts.values())
     found = [Reason(g, exp(part), part / whole if abs(whole) > LEAST_LOG else None) for g, part in parts.items()]
     return tuple(sorted(found, key=lambda r: -abs(log(r.factor))))
-
-
-def _weighted(group: str, groups: list[str], logs: Mapping[tuple[str, ...], float]) -> Iterator[float]:
-    """What the group gains after each set of others, by how often an order has that set before it."""
-    others, count = [g for g in groups if g != group], len(groups)
-    for size in range(count):
-        weight = factorial(size) * factorial(count - size - 1) / factorial(count)
-        for before in combinations(others, size):
-            after = tuple(g for g in groups if g in before or g == group)
-            yield weight * (logs[before] - logs[after])
