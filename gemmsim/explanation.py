@@ -329,7 +329,7 @@ def nearest(p: Prediction, count: int = 3) -> list[dict[str, int]]:
     family, base = p.config.family, p.config.row(0)
     space = _around(family, base)
     m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
-    found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.dtype, family=family, config=space, l2=p.l2)
+    found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.form, family=family, config=space, l2=p.l2)
     steps = [_STEP.get(name, 1) * np.abs(_log2(v) - _log2(base[name])) for name, v in space.values.items()]
     order = np.lexsort((found.time_s, np.round(sum(steps), 9)))
     return [space.row(int(i)) for i in order[found.feasible[order]][:count]]

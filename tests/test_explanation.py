@@ -48,3 +48,9 @@ def test_where_no_change_helps_the_term_that_would_have_to_shrink_is_named() -> 
     worst = max(found.terms, key=lambda t: t.saved_s)
     assert len(found.outlook) == 1
     assert found.outlook[0].startswith(f"for more, {worst.name} would have to cost less")
+
+
+def test_the_nearest_that_fit_are_of_the_same_form() -> None:
+    with pytest.raises(gemmsim.GemmsimError, match=r"cannot launch on h200_sxm: .*; nearest that fit: "):
+        gemmsim.explain(64, 64, 64, gpu="h200_sxm", dtype=gemmsim.Form("int8", layout="NT"), family="mma",
+                        config={"bm": 512, "bn": 512})  # fmt: skip
