@@ -81,7 +81,7 @@ def test_a_wave_has_room_and_an_edge() -> None:
     assert found.advice.startswith("no gain predicted")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     size=st.tuples(*[st.integers(4, 13)] * 3),
     gpu=st.sampled_from(("h200_sxm", "a100_sxm_80gb")),
@@ -94,7 +94,7 @@ def test_no_gain_is_claimed_for_powers_of_two(size: tuple[int, int, int], gpu: s
     assert all(s.verdict == NONE for s in found.strides)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(size=st.tuples(*[st.integers(1, 5000)] * 3), gpu=st.sampled_from(("h200_sxm", "a100_sxm_80gb")))
 def test_verdicts_say_what_the_times_say(size: tuple[int, int, int], gpu: str) -> None:
     found = gemmsim.pad(*size, gpu=gpu)

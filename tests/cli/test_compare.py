@@ -80,6 +80,7 @@ def test_shapes_are_what_workload_writes(capsys: pytest.CaptureFixture[str], tmp
     (tmp_path / "s.csv").write_text("M,N,K,count\n64,64,64,3\n64,64,64,\n")
     found = document(capsys, "--gpus", "h200_sxm", "--shapes", tmp_path / "s.csv")
     assert [pick["count"] for pick in found["picks"]] == [3, 1]
+    assert [pick["gemm"] for pick in found["picks"]] == ["GEMM 1", "GEMM 2"]
 
 
 @pytest.mark.parametrize(
