@@ -199,7 +199,8 @@ def _picks(found: Comparison) -> list[dict[str, Any]]:
     named, several = len({p.phase for p in found.products}) > 1, len(found.products) > 1
     return [
         {
-            "gemm": f"{p.phase} {p.name}" if named else p.name or (f"GEMM {i + 1}" if several else "GEMM"), "size": f"{p.m} x {p.n} x {p.k}", "m": p.m,
+            "gemm": f"{p.phase} {p.name}" if named else p.name or (f"GEMM {i + 1}" if several else "GEMM"),
+            "size": f"{p.m} x {p.n} x {p.k}", "m": p.m,
             "n": p.n, "k": p.k, "batch": p.form.batch, "count": p.count, "layout": p.form.layout, "gpu": card.label,
             "family": entry.family, "config": entry.key, "time_s": entry.time_s, "time_lo_s": entry.time_lo_s,
             "time_hi_s": entry.time_hi_s, "flops_per_s": 1e12 * entry.tflops, "bound_by": entry.bound_by,
