@@ -125,13 +125,6 @@ class Gemm:
         return (*parts, *(["batch"] if (self.batch > 1).any() else []))
 
     @property
-    def form(self) -> Form:
-        """All of the problems but their size; the batch is the first one's."""
-        return Form(
-            self.dtype, self.dtype_b, self.dtype_c, self.layout, self.beta, self.epilogue, int(self.batch[0])
-        )  # fmt: skip
-
-    @property
     def result_reads(self) -> int:
         """Arrays of C's shape that the epilogue reads: C itself with beta, and a residual."""
         return int(self.beta) + self.epilogue.count("residual")
