@@ -11,6 +11,8 @@ _WHERE = {
     "predict": "gemmsim.model.predict",
     "rank": "gemmsim.ranking",
     "explain": "gemmsim.explanation",
+    "compare": "gemmsim.comparison",
+    "pad": "gemmsim.padding",
     "gemm": "gemmsim.problem",
     "Gemm": "gemmsim.problem",
     "Form": "gemmsim.problem",

@@ -20,11 +20,14 @@ from gemmsim.hardware import Gpu
 from gemmsim.model.demand import TERMS
 from gemmsim.model.predict import Prediction, check_time, predict
 from gemmsim.problem import MAX_DIMENSION, FloatArray, Form, Gemm
+from gemmsim.shapley import shapley
 
 #: a change that gains less is not worth naming
 WORTH = 0.01
 #: combinations of a family's choices that are looked at all for the nearest that can launch
 MOST_COMBINATIONS = 100_000
+#: terms with a part of the time: those whose time alone, or what they would save, is this share; and so many at most
+LEAST_PART, MOST_PARTS = 0.03, 7
 #: elements that row strides are padded to
 PAD = 16
 #: what one step (a factor of two) in a parameter counts when configurations are compared; others count 1
@@ -53,9 +56,16 @@ MEANING: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Term:
-    """One term of the time: what it would take alone, what the launch would gain with it free; shares of the time."""
+    """One term of the time: its part, what it would take alone, what the launch would gain with it free.
+
+    The parts of all terms and Explanation.rest_s add up to the time: a part is what freeing the term gains on average
+    over the orders of freeing terms (Shapley's value), so that terms that hide each other share what both hide. It is 0
+    for terms that count little. Shares are of the time.
+    """
 
     name: str
+    part_s: float
+    part_share: float
     demand_s: float
     demand_share: float
     saved_s: float
@@ -75,7 +85,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a configuration takes its time. `changes`: every single change, best first; `best` is the first worth it."""
+    """Why a configuration takes its time. `changes`: every single change, best first; `best` is the first worth it.
+
+    rest_s: time that is left with every term free that has a part. outlook: what comes after the best change, and what
+    would have to be true for more.
+    """
 
     prediction: Prediction
     key: str
@@ -84,6 +98,8 @@ class Explanation:
     changes: tuple[Change, ...]
     best: Change | None
     advice: str
+    rest_s: float
+    outlook: tuple[str, ...]
 
 
 def explain(
@@ -102,15 +118,62 @@ def explain(
     p = predict(m, n, k, gpu=gpu, config=config, num_sms=num_sms, terms=True, **asked)
     check_feasible(p)
     check_time(p.time_s, asked["without"])
-    changes = _changes(p, asked)
+    parts = _parts(p, asked)
+    tried = _changes(p, asked)
+    changes = tuple(one.change for one in tried)
     best = changes[0] if changes and changes[0].gain_share > WORTH else None
-    return Explanation(p, config_key(p.config.row(0)), _terms(p), tuple(_sentences(p)), changes, best, _advice(best))
+    outlook = tuple(_outlook(p, tried[0] if best else None, asked))
+    rest_s = float(p.time_s[0]) - sum(parts.values())
+    key = config_key(p.config.row(0))
+    return Explanation(
+        p, key, _terms(p, parts), tuple(_sentences(p)), changes, best, _advice(best), rest_s, outlook
+    )  # fmt: skip
 
 
-def _terms(p: Prediction) -> tuple[Term, ...]:
+def _parts(p: Prediction, asked: Mapping[str, Any]) -> dict[str, float]:
+    """The parts of the terms that count most, s."""
     time_s = float(p.time_s[0])
-    rows = ((t, float(p.demand[t][0]), float(p.saved[t][0])) for t in TERMS)
-    return tuple(Term(t, d, d / time_s, s, s / time_s, MEANING.get(t, "")) for t, d, s in rows)
+    weights = {t: max(float(p.saved[t][0]), float(p.demand[t][0])) / time_s for t in TERMS if t not in asked["without"]}
+    heavy = [t for t in sorted(weights, key=lambda t: -weights[t]) if weights[t] >= LEAST_PART][:MOST_PARTS]
+
+    def saved(free: tuple[str, ...]) -> float:
+        return time_s - float(_again(p, asked, without=(*asked["without"], *free)).time_s[0])
+
+    return shapley(heavy, saved)
+
+
+def _again(p: Prediction, asked: Mapping[str, Any], **changed: Any) -> Prediction:
+    """The same launch predicted with something changed."""
+    m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
+    return predict(m, n, k, **{**asked, "gpu": p.gpu, "config": p.config, **changed})
+
+
+def _outlook(p: Prediction, tried: _Tried | None, asked: Mapping[str, Any]) -> Iterable[str]:
+    """What bounds the launch after the best change, the next one, and what would have to be true for more."""
+    then = p
+    if tried is not None:
+        m, n, k = tried.sizes
+        then = predict(m, n, k, gpu=p.gpu, config=tried.config, terms=True, **asked)
+        bound = then.bound_by[0]
+        yield f"after that it is bound by {bound} ({MEANING.get(bound, bound)})"
+        further = _changes(then, asked)
+        if further and further[0].change.gain_share > WORTH:
+            yield f"then: {_advice(further[0].change)}"
+            return
+    time_s = float(then.time_s[0])
+    term = max(then.saved, key=lambda t: float(then.saved[t][0]))
+    least = float(then.saved[term][0])
+    if least <= WORTH * time_s:
+        yield "for more, several terms would have to shrink together: none alone is worth 1 %"
+    else:
+        cost = _cost(least, time_s)
+        yield f"for more, {term} would have to cost less ({MEANING.get(term, term)}): free, it would save {cost}"
+
+
+def _terms(p: Prediction, parts: Mapping[str, float]) -> tuple[Term, ...]:
+    time_s = float(p.time_s[0])
+    rows = ((t, parts.get(t, 0.0), float(p.demand[t][0]), float(p.saved[t][0])) for t in TERMS)
+    return tuple(Term(t, x, x / time_s, d, d / time_s, s, s / time_s, MEANING.get(t, "")) for t, x, d, s in rows)
 
 
 def _advice(best: Change | None) -> str:
@@ -119,7 +182,16 @@ def _advice(best: Change | None) -> str:
     return f"{best.what}: {_time(best.time_s)}, {best.gain_share:.1%} less time"
 
 
-def _changes(p: Prediction, asked: Mapping[str, Any]) -> tuple[Change, ...]:
+@dataclass(frozen=True)
+class _Tried:
+    """A change, and what it makes of the launch."""
+
+    change: Change
+    sizes: tuple[int, int, int]
+    config: Mapping[str, int]
+
+
+def _changes(p: Prediction, asked: Mapping[str, Any]) -> tuple[_Tried, ...]:
     """Every single change that can launch, with its predicted time, best first."""
     m, n, k = int(p.problem.m[0]), int(p.problem.n[0]), int(p.problem.k[0])
     base, time_s = p.config.row(0), float(p.time_s[0])
@@ -135,11 +207,11 @@ def _changes(p: Prediction, asked: Mapping[str, Any]) -> tuple[Change, ...]:
     config = {name: np.asarray([c[name] for c in configs]) for name in base}
     q = predict(*np.asarray(sizes).T, gpu=p.gpu, config=config, **asked)
     found = [
-        Change(what, t, time_s - t, 1 - t / time_s)
-        for what, t in zip(whats, q.time_s.tolist(), strict=True)
+        _Tried(Change(what, t, time_s - t, 1 - t / time_s), size, one)
+        for what, size, one, t in zip(whats, sizes, configs, q.time_s.tolist(), strict=True)
         if np.isfinite(t)
     ]
-    return tuple(sorted(found, key=lambda c: c.time_s))
+    return tuple(sorted(found, key=lambda one: one.change.time_s))
 
 
 def _neighbours(family: str, base: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -147,10 +219,15 @@ def _neighbours(family: str, base: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(p.name, value) for p in parameters for value in p.choices if value != base[p.name]]
 
 
+def stride_dimensions(layout: str) -> dict[str, str]:
+    """The dimension that is the row stride of each operand in memory."""
+    return {"A": "M" if layout[0] == "T" else "K", "B": "K" if layout[1] == "T" else "N", "C": "N"}
+
+
 def _strides(problem: Gemm) -> dict[str, int]:
     """Dimensions that are row strides of B and A in memory, which their layout says, with their sizes."""
-    a, b = "M" if problem.layout[0] == "T" else "K", "K" if problem.layout[1] == "T" else "N"
-    return {b: int(problem.b_stride[0]), a: int(problem.a_stride[0])}
+    names = stride_dimensions(problem.layout)
+    return {names["B"]: int(problem.b_stride[0]), names["A"]: int(problem.a_stride[0])}
 
 
 def _paddings(problem: Gemm) -> list[tuple[str, tuple[int, int, int]]]:
@@ -252,7 +329,7 @@ def nearest(p: Prediction, count: int = 3) -> list[dict[str, int]]:
     family, base = p.config.family, p.config.row(0)
     space = _around(family, base)
     m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
-    found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.dtype, family=family, config=space, l2=p.l2)
+    found = predict(m, n, k, gpu=p.gpu, dtype=p.problem.form, family=family, config=space, l2=p.l2)
     steps = [_STEP.get(name, 1) * np.abs(_log2(v) - _log2(base[name])) for name, v in space.values.items()]
     order = np.lexsort((found.time_s, np.round(sum(steps), 9)))
     return [space.row(int(i)) for i in order[found.feasible[order]][:count]]

@@ -193,7 +193,7 @@ def _sentence(error: ErrorDetails, form: Form) -> str:
     if kind == "dict_type":
         return f"{key} is {_show(found)}: expected a mapping" + _mapping_hint(key, form)
     quantity = _quantity(loc, form)
-    expected = _number_expected(found, quantity) if quantity and "value" in loc else _text_expected(error)
+    expected = number_expected(found, quantity) if quantity and "value" in loc else _text_expected(error)
     return f"{key} is {_show(found)}: {expected}"
 
 
@@ -224,7 +224,8 @@ def _quantity(loc: list[str], form: Form) -> Quantity | None:
     return entry.get(loc[1]) if isinstance(entry, Mapping) else entry
 
 
-def _number_expected(found: object, quantity: Quantity) -> str:
+def number_expected(found: object, quantity: Quantity) -> str:
+    """What was expected in place of a number that is none, or outside its range."""
     if isinstance(found, str):
         return f"expected a number, not text{_retype(found)}"
     what = "a whole number" if quantity.whole else "a number"

@@ -130,6 +130,12 @@ class Gemm:
         return int(self.beta) + self.epilogue.count("residual")
 
     @property
+    def form(self) -> Form:
+        """All of them but their sizes; of the batches the first."""
+        batch = int(self.batch[0])
+        return Form(self.dtype, self.dtype_b, self.dtype_c, self.layout, self.beta, self.epilogue, batch)
+
+    @property
     def compulsory_bytes(self) -> FloatArray:
         """A and B read once, C written once, and what beta and the epilogue read, times the batch."""
         m, n, k = (np.asarray(x, np.float64) for x in (self.m, self.n, self.k))

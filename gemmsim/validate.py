@@ -172,7 +172,7 @@ def score(
         rows.problem.n,
         rows.problem.k,
         gpu=rows.gpu,
-        dtype=rows.problem.dtype,
+        dtype=rows.problem.form,
         family=rows.config.family,
         config=rows.config,
         facts=rows.facts if facts else None,

@@ -32,7 +32,7 @@ def test_importing_gemmsim_loads_nothing() -> None:
 @pytest.mark.parametrize("arguments", [["predict", "4096", "4096", "4096"], ["rank", "64", "64", "64"],
                                        ["predict", "64", "64", "64", "--family", "simt"],
                                        ["split", "64", "64", "64"], ["simulate", "64", "64", "64"],
-                                       ["raster", "64", "64", "64"]])  # fmt: skip
+                                       ["raster", "64", "64", "64"], ["pad", "64", "64", "64"]])  # fmt: skip
 def test_a_prediction_loads_no_scipy(arguments: list[str]) -> None:
     code = (
         f"from gemmsim.cli import main\ntry:\n    main({[*arguments, '--gpu', 'h200_sxm']!r})\nexcept SystemExit: pass"
@@ -68,6 +68,22 @@ def test_the_gemms_of_a_model_load_no_model_of_a_gpu() -> None:
     assert not loaded(code) & {"scipy", "pydantic", "altair", "optuna", *BENCH}
 
 
+def test_a_comparison_loads_no_scipy_and_no_charts() -> None:
+    arguments = ["compare", "64", "64", "64", "--gpus", "h100_sxm,h200_sxm", "--sensitivity"]
+    code = f"from gemmsim.cli import main\ntry:\n    main({arguments!r})\nexcept SystemExit: pass"
+    assert not loaded(code) & {"scipy", "altair", "optuna", "jinja2", *BENCH}
+
+
+def test_a_prediction_loads_no_comparison() -> None:
+    code = (
+        "from gemmsim.cli import main\ntry:\n    main(['predict', '64', '64', '64', '--gpu', 'h200_sxm'])\n"
+        "except SystemExit: pass\n"
+        "late = ('gemmsim.comparison', 'gemmsim.padding', 'gemmsim.whatif')\n"
+        "assert not [name for name in sys.modules if name.startswith(late)]"
+    )
+    assert "numpy" in loaded(code)
+
+
 def test_a_prediction_loads_no_workload() -> None:
     code = (
         "from gemmsim.cli import main\ntry:\n    main(['predict', '64', '64', '64', '--gpu', 'h200_sxm'])\n"
@@ -100,7 +116,7 @@ def test_a_search_space_loads_no_optuna() -> None:
 
 
 def test_names_are_public_and_unknown_ones_are_none() -> None:
-    assert {"predict", "rank", "explain", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
+    assert {"predict", "rank", "explain", "compare", "pad", "gemm", "load_gpu", "GemmsimError"} <= set(gemmsim.__all__)
     for name in gemmsim.__all__:
         assert getattr(gemmsim, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'simulation'"):

@@ -26,6 +26,13 @@ _HOST_POINTERS = 0
 _WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":65536:2")
 
 
+def has(form: Form) -> bool:
+    """Whether the library has a product of that form at all, as far as types and layout say."""
+    from gemmsim.bench import cublaslt
+
+    return form.dtype in _COMPUTE or (form.dtype == cublaslt.DTYPE and form.layout == cublaslt.LAYOUT)
+
+
 def refusal(dtype: str, against: str) -> str:
     """Why a kernel in one type is not compared with cuBLAS in another; empty where the math is the same."""
     if dtype == against:

@@ -20,6 +20,8 @@ VERBS = {
     "best": "The best measured configuration of a problem, or a near one's.",
     "export": "Picks for a list of problems as a file that Triton, CUTLASS or a script reads.",
     "explain": "Where the time goes, what bounds it, and the one change that helps most.",
+    "compare": "The same GEMMs on several GPUs, and what if: time, bound, energy, tiles, why.",
+    "pad": "Sizes padded to multiples: predicted gain, waste and cause, or that there is none.",
     "simulate": "DRAM and L2 traffic and the schedule of a launch, block by block, beside the closed form.",
     "raster": "Orders of the tiles side by side: DRAM bytes, time, and whether it matters.",
     "split": "Whole tiles, split-K and stream-K of a problem side by side: which wins, and why.",

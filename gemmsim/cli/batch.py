@@ -131,18 +131,24 @@ def shapes_of(path: str) -> dict[tuple[int, int, int], str]:
 
     Raises GemmsimError for a malformed one.
     """
-    if not path:
-        raise GemmsimError("--shapes is '': expected the name of a CSV")
-    table = read_csv(path)
-    missing = [name for name in SIZES if name not in sources_of(table)]
-    if missing:
-        raise GemmsimError(f"{path}: no column {missing[0]}: expected m, n and k, found {', '.join(table.columns)}")
+    table = shapes_table(path)
     found: dict[tuple[int, int, int], dict[str, None]] = {}
     names = table.columns.get("name", [""] * len(table))
     sizes = zip(*(column.tolist() for column in dimensions_of(table).values()), strict=True)
     for shape, name in zip(sizes, names, strict=True):
         found.setdefault(shape, {})[" ".join(name.split())] = None
     return {shape: ", ".join(filter(None, named)) for shape, named in found.items()}
+
+
+def shapes_table(path: str) -> Table:
+    """The CSV --shapes. Raises GemmsimError for one without m, n and k."""
+    if not path:
+        raise GemmsimError("--shapes is '': expected the name of a CSV")
+    table = read_csv(path)
+    missing = [name for name in SIZES if name not in sources_of(table)]
+    if missing:
+        raise GemmsimError(f"{path}: no column {missing[0]}: expected m, n and k, found {', '.join(table.columns)}")
+    return table
 
 
 def sources_of(table: Table) -> dict[str, str]:

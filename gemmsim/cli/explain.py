@@ -48,7 +48,8 @@ def command(
     """Where the time of one configuration goes, what bounds it, and the one change that helps most.
 
     `alone` is what a term would take if nothing else took time; `saved` what the launch would gain if the term took
-    none. Overlapping terms hide each other, so that neither column adds up to the time.
+    none. Overlapping terms hide each other, so that neither column adds up to the time; `part` does: what freeing the
+    term gains on average over the orders of freeing terms (Shapley's value). Below: what comes after the best change.
     """
     m, n, k = dimensions(mnk)
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
@@ -82,6 +83,7 @@ def _document(found: Explanation) -> dict[str, Any]:
         "bound_by": p.bound_by[0], "terms": {t.name: asdict(t) for t in found.terms},
         "sentences": list(found.sentences), "changes": [asdict(c) for c in found.changes],
         "best": asdict(found.best) if found.best else None, "advice": found.advice,
+        "rest_s": found.rest_s, "outlook": list(found.outlook),
         "calibration": p.calibration.name, "extrapolated": bool(p.extrapolated[0]),
     }  # fmt: skip
 
@@ -93,11 +95,13 @@ def _lines(found: Explanation) -> Iterator[str]:
     yield f"{m} x {n} x {k} {p.problem.dtype} on {p.gpu.name}, {p.gpu.sm_count} SMs, L2 {p.l2}"
     yield f"{p.config.family} {found.key}: {human(p.time_s[0], 's')}, {p.tflops[0]:.1f} TFLOP/s"
     yield ""
-    yield f"{'term':10} {'alone':>11} {'':7} {'saved':>11}"
+    yield f"{'term':10} {'part':>11} {'':7} {'alone':>11} {'':7} {'saved':>11}"
     shown = [t for t in found.terms if max(t.demand_share, t.saved_share) >= _VISIBLE]
-    for t in sorted(shown, key=lambda t: (-t.saved_s, -t.demand_s)):
+    for t in sorted(shown, key=lambda t: (-t.part_s, -t.saved_s, -t.demand_s)):
         alone = f"{'-':>11} {'':7}" if t.name in _NO_TIME else f"{human(t.demand_s, 's'):>11} {t.demand_share:7.1%}"
-        yield f"{t.name:10} {alone} {human(t.saved_s, 's'):>11} {t.saved_share:7.1%}  {t.meaning}"
+        part = f"{human(t.part_s, 's'):>11} {t.part_share:7.1%}" if t.part_s else f"{'-':>11} {'':7}"
+        yield f"{t.name:10} {part} {alone} {human(t.saved_s, 's'):>11} {t.saved_share:7.1%}  {t.meaning}"
+    yield f"{'others':10} {human(found.rest_s, 's'):>11} {found.rest_s / float(p.time_s[0]):7.1%}"
     hidden = [t.name for t in found.terms if t not in shown]
     if hidden:
         yield f"nothing to speak of: {', '.join(hidden)}"
@@ -113,8 +117,10 @@ def _lines(found: Explanation) -> Iterator[str]:
 def _changes(found: Explanation) -> Iterator[str]:
     if found.best is None:
         yield found.advice
+        yield from found.outlook
         return
     yield f"what helps most: {found.advice}"
     others = [c for c in found.changes[1:3] if c.gain_share > 0.01]
     if others:
-        yield f"next: {'; '.join(f'{c.what} ({c.gain_share:.1%})' for c in others)}"
+        yield f"next best alone: {'; '.join(f'{c.what} ({c.gain_share:.1%})' for c in others)}"
+    yield from found.outlook

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gemmsim.cli.options import HELP
+from gemmsim.cli.options import HELP, refuse_beside
 from gemmsim.cli.tables import FORMATS, Column, emit
 from gemmsim.errors import GemmsimError, unknown
 
@@ -69,20 +70,57 @@ def export(
 
 @command.command(name="import", context_settings=HELP)
 @_store
-@click.argument("file", metavar="ROWS.csv")
+@click.argument("file", metavar="FILE")
 @click.option("--campaign", metavar="NAME", help="[default: the file's name]")
-def import_rows(store: str | None, file: str, campaign: str | None) -> None:
-    """Take the rows of a CSV into the store.
+@click.option("--kernel-tuner", is_flag=True, help="FILE is a cachefile of Kernel Tuner; the options below go with it.")
+@click.option("--family", metavar="F", help="The kernel family whose rows they are.  [default: the kernel's name]")
+@click.option(
+    "--map", "maps", metavar="NAME=TUNABLE", multiple=True,
+    help="What m, n, k or a parameter is: a tunable, problem_size_x, a number, or those with * and / between; may be "
+    "given many times.  [default: the tunable of that name]",
+)  # fmt: skip
+@click.option("--dtype", metavar="T", help="[default: the family's, if it has one alone]")
+@click.option("--gpu", metavar="G", help="Name or file of the GPU.  [default: the one that has the device's name]")
+@click.option("--l2", metavar="C", help="The L2 condition of the times.  [default: warm]")
+def import_rows(
+    store: str | None, file: str, campaign: str | None, kernel_tuner: bool, family: str | None, maps: Sequence[str],
+    dtype: str | None, gpu: str | None, l2: str | None,
+) -> None:  # fmt: skip
+    """Take the rows of a CSV, or of a cachefile of Kernel Tuner, into the store.
 
     Those that it has are left as they are.
     """
     from gemmsim.rowfile import read_rows
     from gemmsim.rows import read_csv
 
-    rows, spare = read_rows(read_csv(file), campaign or Path(file).name.split(".")[0])
+    said = {"--family": family, "--map": ", ".join(maps), "--dtype": dtype, "--gpu": gpu, "--l2": l2}
+    unfinished = ""
+    if kernel_tuner:
+        from gemmsim.integrations.kernel_tuner import Wanted, read_cachefile, table
+
+        cache = read_cachefile(file)
+        unfinished = f"; {cache.unfinished} unfinished left out" if cache.unfinished else ""
+        found = table(cache, Wanted(family, dtype, gpu, l2 or "warm", _mapped(maps)))
+    else:
+        refuse_beside(said, "a CSV", "expected --kernel-tuner too")
+        found = read_csv(file)
+    rows, spare = read_rows(found, campaign or Path(file).name.split(".")[0])
     added = _opened(store).add(rows)
     left = f"; columns not kept: {', '.join(spare)}" if spare else ""
-    click.echo(f"{added} of {len(rows)} rows are new{left}", err=True)
+    click.echo(f"{added} of {len(rows)} rows are new{unfinished}{left}", err=True)
+
+
+def _mapped(maps: Sequence[str]) -> dict[str, str]:
+    """NAME=TUNABLE of each --map. Raises GemmsimError for another form, and for a name that is given twice."""
+    found: dict[str, str] = {}
+    for text in maps:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise GemmsimError(f"--map is {text!r}: expected NAME=TUNABLE, such as bm=BLOCK_SIZE_M")
+        if name in found:
+            raise GemmsimError(f"--map {text}: {name} is given twice, expected it once")
+        found[name] = value
+    return found
 
 
 @command.command(context_settings=HELP)

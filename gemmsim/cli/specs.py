@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gemmsim.cli.charted import chart_option, check_chart, draw
 from gemmsim.cli.options import HELP
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.errors import GemmsimError
@@ -87,14 +88,11 @@ def show(gpu: str, format: str, out: str | None) -> None:
 
 @command.command(short_help="GPUs side by side, with ratios and ridge points.")
 @click.argument("gpus", nargs=-1, required=True)
-@click.option("--chart", metavar="FILE", help="Draw the ratios into FILE: .html (with the table), .svg or .png.")
+@chart_option("the ratios")
 @output_options()
 def compare(gpus: Sequence[str], chart: str | None, format: str, out: str | None) -> None:
     """GPUS side by side: figures, dense peaks, ridge points (FLOP a DRAM byte), and ratios to the first one."""
-    if chart is not None:
-        _check_chart(chart)
-    if out is not None and chart is not None and Path(out).resolve() == Path(chart).resolve():
-        raise GemmsimError(f"--chart {chart} and --out {out} are one file: expected two")
+    check_chart(chart, out)
     chips = [load_gpu(name) for name in gpus]
     if len({chip.name for chip in chips}) < max(2, len(chips)):
         raise GemmsimError(f"specs compare {' '.join(gpus)}: expected two GPUs or more, each once")
@@ -245,20 +243,6 @@ def _notes(chips: Sequence[Gpu]) -> list[str]:
     return [f"note: {chip.name}: {note}" for chip in chips for note in chip.notes]
 
 
-def _check_chart(path: str) -> None:
-    """Refuse, before any work, a chart that cannot be drawn or written."""
-    from importlib.util import find_spec
-
-    from gemmsim.rows import check_out
-
-    if Path(path).suffix.lower() not in (".html", ".svg", ".png"):
-        raise GemmsimError(f"--chart {path}: expected a name that ends in .html, .svg or .png")
-    check_out(path, "--chart")
-    missing = [name for name in ("altair", "vl_convert", "jinja2") if find_spec(name) is None]
-    if missing:
-        raise GemmsimError(f"--chart needs {', '.join(missing)}: install gemmsim[report]")
-
-
 #: charted figures that are not by dtype: key in the comparison -> name in the chart
 _CHARTED = {
     "sm_count": "SMs",
@@ -271,22 +255,13 @@ _CHARTED = {
 
 def _draw(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]], notes: Sequence[str], path: str) -> None:
     from gemmsim.report import charts
-    from gemmsim.rows import whole_file
 
-    title = " against ".join([", ".join(c.name for c in chips[1:]), chips[0].name])
     table = _ratios(chips, rows)
-    drawn = charts.gpus_compared(table)
-    kind = Path(path).suffix.lower()
-    with whole_file(path) as file:
-        if kind == ".html":
-            from gemmsim.report.page import Chart, Page, Section, render
-
-            chart = Chart("ratios", f"Ratios to {chips[0].name}", drawn)
-            section = Section("Side by side", charts=[chart], tables=[table])
-            page = Page(title, "What differs between these GPUs, and by how much?", list(notes), [section])
-            file.write(render(page).encode())
-        else:
-            file.write(charts.picture(drawn, kind[1:]))
+    draw(
+        path, charts.gpus_compared(table), [table], notes, caption=f"Ratios to {chips[0].name}", section="Side by side",
+        title=" against ".join([", ".join(c.name for c in chips[1:]), chips[0].name]),
+        question="What differs between these GPUs, and by how much?",
+    )  # fmt: skip
 
 
 def _ratios(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]]) -> Table:

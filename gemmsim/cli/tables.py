@@ -31,6 +31,8 @@ _SCALES: Mapping[str, tuple[tuple[float, float, int, str], ...]] = {
     "Hz": ((float("inf"), 1e6, 0, "MHz"),),
     "B": ((2**10, 1, 0, "B"), (2**20, 2**10, 1, "KiB"), (2**30, 2**20, 1, "MiB"), (float("inf"), 2**30, 1, "GiB")),
     "s": ((1e-3, 1e-6, 2, "us"), (1, 1e-3, 3, "ms"), (float("inf"), 1, 3, "s")),
+    "J": ((1, 1e-3, 1, "mJ"), (1e3, 1, 1, "J"), (float("inf"), 1e3, 2, "kJ")),
+    "x": ((float("inf"), 1, 2, "x"),),
     "1": ((float("inf"), 0.01, 1, "%"),),
 }
 
@@ -93,7 +95,7 @@ def emit(
     elif format == "csv":
         text = _csv(rows, columns)
     else:
-        text = "\n".join([*_table(rows, columns, wrap=out is None), *notes]) + "\n"
+        text = "\n".join([*table_lines(rows, columns, wrap=out is None), *notes]) + "\n"
     send(text, out)
 
 
@@ -190,8 +192,8 @@ def _cell(value: Any) -> Any:
     return _plain(value)
 
 
-def _table(rows: Sequence[Row], columns: Sequence[Column], *, wrap: bool) -> list[str]:
-    """Lines of a table: numbers to the right, and a last column of text broken to the terminal's width."""
+def table_lines(rows: Sequence[Row], columns: Sequence[Column], *, wrap: bool) -> list[str]:
+    """Lines of a table: numbers to the right, and, with wrap, a last column of text broken to the terminal's width."""
     cells = [[c.title or c.key for c in columns], *([c.text(row) for c in columns] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     right = [any(isinstance(_plain(row.get(c.key)), int | float) for row in rows) for c in columns]

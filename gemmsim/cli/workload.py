@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,6 +25,7 @@ from gemmsim.problem import DTYPE_BYTES, MAX_DIMENSION
 if TYPE_CHECKING:
     from gemmsim.workload import Pass, Product, Transformer
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _COLUMNS = (
     Column("phase"), Column("name"), Column("m", "M"), Column("n", "N"), Column("k", "K"), Column("batch"),
     Column("count"), Column("layout"), Column("dtype"), Column("dtype_b", "B"),
@@ -35,19 +36,19 @@ _LOGITS = ("all", "last")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """The options as given; None: left out."""
 
-    tokens: str | None
-    sequences: str | None
-    tp: str | None
-    phase: str | None
-    context: str | None
-    logits: str | None
-    stride: str | None
-    pad: str | None
-    dilation: str | None
-    groups: str | None
+    tokens: str | None = None
+    sequences: str | None = None
+    tp: str | None = None
+    phase: str | None = None
+    context: str | None = None
+    logits: str | None = None
+    stride: str | None = None
+    pad: str | None = None
+    dilation: str | None = None
+    groups: str | None = None
 
     @property
     def of_model(self) -> dict[str, str | None]:
@@ -75,17 +76,30 @@ class _Found:
     document: Mapping[str, Any]
 
 
+def pass_options(command: _F) -> _F:
+    """Options of a model's pass: tokens, sequences, phase, context, tp, logits, and the weights' type."""
+    for option in reversed(
+        (
+            click.option("--tokens", metavar="N", help="Tokens of each sequence in prefill."),
+            click.option("--sequences", metavar="N", help="Sequences together.  [default: 1]"),
+            click.option("--phase", type=click.Choice(("prefill", "decode", "both")),
+                         help="decode: one new token a sequence.  [default: prefill]"),
+            click.option("--context", metavar="N", help="In decode, keys in the cache, the new token's among them.  "
+                         "[default: --tokens]"),
+            click.option("--tp", metavar="N", help="The GEMMs of one of N GPUs, by tensor parallelism.  [default: 1]"),
+            click.option("--logits", type=click.Choice(_LOGITS), help="In prefill, the lm head of every token or of "
+                         "each sequence's last.  [default: all]"),
+            click.option("--weights", metavar="T", help="Of the layers' weights, if narrower (quantized); the lm head "
+                         "and the router keep --dtype.  [default: --dtype]"),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 @click.command(cls=Command)
 @click.argument("config", required=False, metavar="CONFIG_JSON")
-@click.option("--tokens", metavar="N", help="Tokens of each sequence in prefill.")
-@click.option("--sequences", metavar="N", help="Sequences together.  [default: 1]")
-@click.option("--phase", type=click.Choice(("prefill", "decode", "both")), help="decode: one new token a sequence.  "
-              "[default: prefill]")  # fmt: skip
-@click.option("--context", metavar="N", help="In decode, keys in the cache, the new token's among them.  "
-              "[default: --tokens]")  # fmt: skip
-@click.option("--tp", metavar="N", help="The GEMMs of one of N GPUs, by tensor parallelism.  [default: 1]")
-@click.option("--logits", type=click.Choice(_LOGITS), help="In prefill, the lm head of every token or of each "
-              "sequence's last.  [default: all]")  # fmt: skip
+@pass_options
 @click.option("--conv", metavar=",".join(_CONV), help="A convolution in place of a model: images, channels, height, "
               "width, filters, their height and width.")  # fmt: skip
 @click.option("--stride", metavar="N[,N]", help="Of the convolution; one number, or down and across.  [default: 1]")
@@ -93,8 +107,6 @@ class _Found:
 @click.option("--dilation", metavar="N[,N]", help="Pixels from one tap to the next.  [default: 1]")
 @click.option("--groups", metavar="N", help="Groups of channels; each is a problem of the batch.  [default: 1]")
 @click.option("--dtype", metavar="T", default="bf16", show_default=True, help="Of activations and the KV cache.")
-@click.option("--weights", metavar="T", help="Of the layers' weights, if narrower (quantized); the lm head and the "
-              "router keep --dtype.  [default: --dtype]")  # fmt: skip
 @configuration_options
 @click.option("--family", metavar="F", help="Of --tile and -p.  [default: the dtype's first]")
 @output_options(default=None)
@@ -108,9 +120,9 @@ def command(
     of a configuration, which --batch needs. pass_flops and pass_weight_bytes are of all `count` launches. --out x.csv
     or x.json says the format, too.
     """
-    asked = _Asked(**given)
+    asked = Asked(**given)
     a = str(said_dtype(dtype, "--dtype"))
-    types = (a, _weights(weights, a))
+    types = (a, said_weights(weights, a))
     columns = _configuration(family, a, tile, parameters)
     if (config is None) == (conv is None):
         found = "neither" if config is None else "both"
@@ -123,7 +135,7 @@ def command(
     _show(_model(str(config), asked, types), columns, format, out)
 
 
-def _weights(text: str | None, dtype: str) -> str:
+def said_weights(text: str | None, dtype: str) -> str:
     """The weights' type. Raises GemmsimError for an unknown one, and for one wider than the activations'."""
     name = said_dtype(text, "--weights") or dtype
     if DTYPE_BYTES[name] > DTYPE_BYTES[dtype]:
@@ -140,23 +152,33 @@ def _configuration(family: str | None, dtype: str, tile: str | None, parameters:
     return {"family": name, **parameters_given(name, tile, parameters)}
 
 
-def _model(path: str, asked: _Asked, types: tuple[str, str]) -> _Found:
+def model_passes(
+    path: str, asked: Asked, types: tuple[str, str]
+) -> tuple[Transformer, list[tuple[Pass, Sequence[Product]]]]:
+    """The model of a config.json, and the GEMMs of the passes asked for. types: of activations, and of weights.
+
+    Raises GemmsimError for wrong options, a wrong file, and dims that tp does not split.
+    """
     from gemmsim.integrations.huggingface import read_model
     from gemmsim.workload import products
 
     runs = _passes(asked, types)
     model = read_model(path)
     try:
-        found = [(run, products(model, run)) for run in runs]
+        return model, [(run, products(model, run)) for run in runs]
     except GemmsimError as error:
         raise GemmsimError(f"{path}: {error}") from None
+
+
+def _model(path: str, asked: Asked, types: tuple[str, str]) -> _Found:
+    model, found = model_passes(path, asked, types)
     sums = [_sums(run, listed) for run, listed in found]
     notes = [f"{model.name}: {model.parameters:,} parameters", *map(_said, sums), *model.notes, *_spread(model)]
     document = {"model": model.name, "parameters": model.parameters, "notes": list(model.notes), "passes": sums}
     return _Found([product for _, listed in found for product in listed], notes, document)
 
 
-def _passes(asked: _Asked, types: tuple[str, str]) -> list[Pass]:
+def _passes(asked: Asked, types: tuple[str, str]) -> list[Pass]:
     """Prefill, decode, or both. Raises GemmsimError for a wrong number, and where tokens or context are not said."""
     from gemmsim.workload import PHASES, Pass
 
@@ -202,7 +224,7 @@ def _spread(model: Transformer) -> list[str]:
             "experts have one token more, and the others are the group experts_rest"]  # fmt: skip
 
 
-def _convolution(text: str, asked: _Asked, types: tuple[str, str]) -> _Found:
+def _convolution(text: str, asked: Asked, types: tuple[str, str]) -> _Found:
     from gemmsim.workload import Conv
 
     values = [whole_number(part) for part in text.split(",")]

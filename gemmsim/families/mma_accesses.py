@@ -90,10 +90,10 @@ def _copies(problem: Gemm, config: Config, side: str) -> Iterator[Access]:
     stride = column((problem.a_stride if side == "bm" else problem.b_stride) * width)
     requests = np.ceil(total / LANES)
     asynchronous = size >= LEAST_ASYNC
-    word = np.maximum(size, LEAST_ASYNC)  # of what is narrower there are no cp.async, and stores pass a word at least
-    yield access(f"{name}: cp.async", requests * asynchronous, word, shared=shared, memory=row * stride + byte)
+    least = np.maximum(size, LEAST_ASYNC)
+    yield access(f"{name}: cp.async", requests * asynchronous, least, shared=shared, memory=row * stride + byte)
     yield access(f"{name}: load", requests * ~asynchronous, size, memory=row * stride + byte)
-    yield access(f"{name}: store", requests * ~asynchronous, word, shared=shared)
+    yield access(f"{name}: store", requests * ~asynchronous, least, shared=shared)
     rounds = copies(fitted, side, width) * threads_of(config) / LANES
     yield idle(f"{name}, no lane", np.where(asynchronous, 0.0, rounds - requests))
 

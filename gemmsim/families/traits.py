@@ -115,8 +115,11 @@ class Traits:
     #: what L2 reads for boxes beside a tile of A, of B, as a share of it: columns of the next one, ends of sectors
     a_padded: FloatArray = field(default_factory=_zeros)
     b_padded: FloatArray = field(default_factory=_zeros)
-    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to a cluster, and their
-    #: rows (0: no warp does nothing but load)
+    #: what L2 reads of A and B beyond what is asked for, a share of it: whole pieces of memory under short, askew rows
+    a_extra: FloatArray = field(default_factory=_zeros)
+    b_extra: FloatArray = field(default_factory=_zeros)
+    #: boxes that the copy engine is asked for by the warp that loads, those of them that go to all of a cluster, and
+    #: their rows (0: no warp does nothing but load)
     boxes: FloatArray = field(default_factory=_zeros)
     shared_boxes: FloatArray = field(default_factory=_zeros)
     box_rows: FloatArray = field(default_factory=_zeros)

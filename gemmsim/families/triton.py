@@ -24,6 +24,9 @@ WEIGHT_DTYPES = ("fp8", "int8")  # of B alone, widened to A's
 LAYOUTS = ("NN", "NT", "TN", "TT")
 EPILOGUES = True
 BATCH = True
+#: loads are masked along K and wrapped at M and N: Triton widens them only where it knows those sizes, too, to be
+#: multiples of 16, so that a padded row stride alone changes nothing
+MASKS_BY_SIZE = True
 PARAMETERS = (
     Parameter("bm", (16, 32, 64, 128, 256), 128, 16, 256, True, "rows of the block tile (BLOCK_SIZE_M)"),
     Parameter("bn", (16, 32, 64, 128, 256), 128, 16, 256, True, "columns of the block tile (BLOCK_SIZE_N)"),

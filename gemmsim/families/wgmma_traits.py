@@ -24,7 +24,7 @@ from gemmsim.families.wgmma_resources import (
 )
 from gemmsim.problem import FloatArray, Form, Gemm
 
-WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES = 128, 32, 128
+WAVEFRONT_BYTES, SECTOR_BYTES, LINE_BYTES, PIECE_BYTES = 128, 32, 128, 64
 #: bytes of K that one wgmma multiplies
 MMA_BYTES = 32
 #: bytes of L2 that one request of the copy engine is worth: it asks for whole rows of a box
@@ -83,7 +83,6 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         b_copy_bytes=np.full(1, COPY_BYTES),
         scalar_loads=zero,
         repeats_rows=no,
-        exposed_barriers=warps * (config["cluster_m"] + config["cluster_n"] - 1),
         split_k=config["split_k"].astype(np.float64),
         split_tail=config["split_tail"] == 1,
         stream_k=config["stream_k"] == 1,
@@ -95,6 +94,8 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
         fills_edges=np.ones(1, bool),
         a_padded=_padded(row_a, "a", problem, config),
         b_padded=_padded(row_b, "b", problem, config),
+        a_extra=a.extra,
+        b_extra=b.extra,
         boxes=a.count + b.count,
         shared_boxes=a.shared + b.shared,
         box_rows=a.rows + b.rows,
@@ -103,7 +104,7 @@ def traits(problem: Gemm, config: Config, launch: Launch) -> Traits:
 
 
 def _row_bytes(shape: Form, operand: str, config: Config, side: str, width: int) -> FloatArray:
-    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of the chunks that cut a side."""
+    """Bytes of a row of a box, which the copy engine asks for at once: of K, or of a chunk of the tile's side."""
     row = np.minimum(config["bk"] * width, ROW_BYTES) if along_k(shape, operand) else chunk(config[side]) * width
     return np.asarray(row, np.float64)
 
@@ -125,12 +126,14 @@ class _Boxes:
     """Boxes that a block asks for to load its part of an operand's tile; those that go to all of a cluster; rows.
 
     Rows: lines of memory under them, more than one each where they lie askew: of r bytes whose start is a multiple of g
-    bytes 1 + (r - g) / 128 in the mean.
+    bytes 1 + (r - g) / 128 in the mean; tiles of 176 columns begin at multiples of 32. Extra: L2 reads pieces of 64 B,
+    r + 64 - g bytes of a row where g is less than that.
     """
 
     count: FloatArray
     shared: FloatArray
     rows: FloatArray
+    extra: FloatArray
 
     @staticmethod
     def of(problem: Gemm, operand: str, config: Config) -> _Boxes:
@@ -142,6 +145,13 @@ class _Boxes:
         runs, blocks = along_k(shape, operand), config[sharing]
         row = _row_bytes(shape, operand, config, side, width)
         count = config["bk"] * width / row if runs else -(-config[side] // chunk(config[side])) * 1.0
-        lines = 1 + (row - np.gcd(stride * width, row.astype(np.int64))) / LINE_BYTES
+        tile = 0 if runs else config[side] * width  # along M or N a tile may begin amid a line
+        start = np.gcd(np.gcd(stride * width, row.astype(np.int64)), tile)
+        lines = 1 + (row - start) / LINE_BYTES
         rows = (config[side] if runs else config["bk"]) / blocks * count
-        return _Boxes(np.asarray(count), np.where(blocks > 1, count, 0), np.asarray(rows * lines))
+        return _Boxes(
+            np.asarray(count),
+            np.where(blocks > 1, count, 0),
+            np.asarray(rows * lines),
+            np.maximum(0, PIECE_BYTES - start) / row,
+        )

@@ -47,8 +47,8 @@ PRIORS: Mapping[str, Prior] = {
                  "epilogue_slots", "scalar_slots", "cold_code", "shared_near", "shared_far", "l2_rate", "rows_64b",
                  "rows_32b", "narrow_copies", "crossings", "last_row", "straggler", "memory_sharpness", "power",
                  "spill_clk")
-}  # fmt: skip
-FIXED: Mapping[str, float] = mma.FIXED
+} | {"queue_noise": Prior(0.3, 0.05, 1.0)}  # fmt: skip
+FIXED: Mapping[str, float] = {name: value for name, value in mma.FIXED.items() if name != "queue_noise"}
 #: a fragment's side; bytes behind each row of a tile; bytes of a warp's sums on their way to the epilogue
 SIDE, PADDING, PATCH_BYTES = 16, 32, 1536
 #: registers: a thread's own, a sum, a register of fragments, and where a k-step has several steps more for each of them

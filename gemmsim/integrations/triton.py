@@ -1,4 +1,4 @@
-"""Picks as a Python module for triton.autotune: importable where gemmsim is not."""
+"""Picks as a Python module for triton.autotune, importable where gemmsim is not; `prune` and `perf_model` beside."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from gemmsim import __version__
 from gemmsim.errors import GemmsimError
+from gemmsim.integrations.autotune import perf_model, prune
 from gemmsim.integrations.text import one_line, said
 from gemmsim.picks import Pick
 
+__all__ = ["META", "meta_names", "module", "perf_model", "prune"]
 #: parameters that are a kernel's meta-parameters, and what Triton's matmul tutorial calls them
 META = {"bm": "BLOCK_SIZE_M", "bn": "BLOCK_SIZE_N", "bk": "BLOCK_SIZE_K", "group_m": "GROUP_SIZE_M"}
 _MODULE = '''"""Triton configurations of C[M, N] = A[M, K] x B[K, N] for {what}.

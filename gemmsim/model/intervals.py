@@ -60,7 +60,7 @@ def classify(x: Case, d: Demand) -> IntArray:
     conditions = [
         t.scalar_loads > 0,
         x.spill_bytes > 0,
-        (t.repeats_rows | t.fills_edges) & (4 * x.m <= x.bm),
+        (t.repeats_rows | t.repeats_last | t.fills_edges) & (4 * x.m <= x.bm),
         narrow,
         ~t.asynchronous & (d.units.blocks > x.gpu.sm_count * x.blocks_per_sm),
         d.units.blocks <= x.gpu.sm_count * x.blocks_per_sm,

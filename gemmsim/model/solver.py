@@ -8,8 +8,9 @@
     a block whose warps meet at no barrier is as many customers as it has parts: n x parts, W / parts, S with R / parts
     an SM with n blocks at once needs queue(n, W, C); whole waves at full residency, the partial wave at its own, or at
         full residency where two blocks end together (in_step). Code that must be fetched: see _waves
-    a block that stays for tile after tile pays fill and start once a launch; of its tiles C = max(k_steps R + epilogue,
-        k_steps chain + what of the epilogue is longer than the loads in flight last): see _stream
+    a block that stays for tile after tile pays fill and start once a launch, while no memory is busy; of its tiles C =
+        max(k_steps R + epilogue, k_steps chain + what of the epilogue is longer than the loads in flight last): see
+        _stream; a warp that only loads has a pace of its own, which the chain is at least
     the slowest SM is behind the mean by straggler, where waves do not even that out: SM (1 + straggler / waves)
     time = soft_max(SM, L2, DRAM) x power + launch
 

@@ -4,7 +4,7 @@
                 split_k; slices leave partial results in a workspace, which a second kernel reads and sums
                 With sums_slices they run side by side, and the block with a tile's last slice waits for the parts of
                 the others and sums them: no second launch (some 3 us), but handover for a part that is written and
-                fixup for each that is read: 4 slices of 128 x 128 in fp32 take (1.5 + 3) x 2,164 clocks, 5 us
+                fixup for each that is read: 4 slices of 128 x 128 in fp32 take 4 x 2,442 clocks, 5 us
     stream_k    SMs x resident blocks compute whole tiles wave by wave; the k-steps of what is left, more than a wave's
                 and less than two, they share out evenly. Where a share ends inside a tile its partial result goes
                 through L2 to the block that owns the tile, which waits for it
@@ -34,6 +34,9 @@ PART_DEPTH = 8.0
 SLICES_IN_FLIGHT = 8.0
 #: latencies of the L2 in turn where a part is passed on: the flag is seen, the block meets, the part is read
 HOPS = 4.0
+#: where blocks stay: bytes a clock of a part that one warp writes, or reads and sums, and all warps of an SM; latencies
+#: in turn. Two consumers with 64 KiB of sums each need 4.4 us to hand over one part and to sum it
+PART_BYTES_PER_CLK, PARTS_BYTES_PER_CLK, PART_HOPS = 6.0, 35.0, 2.0
 ZERO = np.zeros(1)
 
 
@@ -140,8 +143,23 @@ def _missed(x: Case, workspace: FloatArray) -> FloatArray:
 
 def fixup_clk(x: Case, passed: FloatArray | float, peers: FloatArray) -> FloatArray:
     """Clocks of a stream-K block for tiles it shares: passed, 0 or 1, whether it does; peers whose parts it sums."""
-    passing = x.bm * x.bn * x.traits.partial_bytes / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
+    part = x.bm * x.bn * x.traits.partial_bytes
+    passing = part / PORT_BYTES_PER_CLK + HOPS * l2_latency_clk(x.gpu)
+    if x.traits.sums_slices.any():
+        passing = np.where(x.traits.sums_slices, _passing_clk(x, part), passing)
     return np.asarray((x.c["handover"] * passed + x.c["fixup"] * peers) * passing)
+
+
+def _passing_clk(x: Case, part_bytes: FloatArray) -> FloatArray:
+    """Clocks to pass a part on where a block's own warps do, at their pace, or that of all warps on the SM.
+
+    Slices of tiles that take turns are passed on side by side. One warpgroup takes 4,000 clocks for 80 KiB.
+    """
+    t = x.traits
+    rate = np.minimum(PART_BYTES_PER_CLK * t.warps, PARTS_BYTES_PER_CLK)
+    lone = part_bytes / rate + PART_HOPS * l2_latency_clk(x.gpu)
+    beside = np.maximum(lone / t.tiles_under_way, part_bytes * x.blocks_per_sm / PARTS_BYTES_PER_CLK)
+    return np.asarray(np.where(t.stream_k, lone, beside))
 
 
 def _second_s(x: Case, workspace: FloatArray) -> FloatArray:

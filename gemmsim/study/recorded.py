@@ -80,7 +80,7 @@ def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     rows = read_measured(str(path))
     p = rows.problem
     prediction = predict(
-        p.m, p.n, p.k, gpu=gpu, dtype=p.dtype, family=rows.config.family, config=rows.config, facts=rows.facts,
+        p.m, p.n, p.k, gpu=gpu, dtype=p.form, family=rows.config.family, config=rows.config, facts=rows.facts,
         l2=rows.l2,
     )  # fmt: skip
     yield Recorded(path.name, rows, prediction)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsim.comparison import with_group
 from gemmsim.hardware import Gpu
 from gemmsim.model.predict import predict
 from gemmsim.study.plan import Study, Work
@@ -42,46 +43,8 @@ class Speedup:
         return ", ".join(f"{name} {f:.2f}x" for f, name in gains) or "no figure that matters here differs"
 
 
-def _bandwidth(new: Gpu, old: Gpu) -> Gpu:
-    return replace(
-        new, dram_bytes_per_s=old.dram_bytes_per_s, dram_measured_bytes_per_s=old.dram_measured_bytes_per_s,
-        dram_latency_clk=old.dram_latency_clk,
-    )  # fmt: skip
-
-
-def _l2(new: Gpu, old: Gpu) -> Gpu:
-    return replace(
-        new, l2_bytes=old.l2_bytes, l2_partitions=old.l2_partitions,
-        l2_measured_bytes_per_s=old.l2_measured_bytes_per_s, l2_latency_clk=old.l2_latency_clk,
-        l2_far_latency_clk=old.l2_far_latency_clk,
-    )  # fmt: skip
-
-
-def _sms(new: Gpu, old: Gpu) -> Gpu:
-    return replace(new, sm_count=old.sm_count)
-
-
-def _clock(new: Gpu, old: Gpu) -> Gpu:
-    return replace(new, clock_hz=old.clock_hz, clock_tensor_hz=old.clock_tensor_hz)
-
-
-def _math(new: Gpu, old: Gpu) -> Gpu:
-    """The multiply-add rate of an SM; its instructions and the rest of the architecture stay the newer's."""
-    return replace(new, arch=replace(new.arch, fma_per_clk_per_sm=old.arch.fma_per_clk_per_sm))
-
-
-def _power(new: Gpu, old: Gpu) -> Gpu:
-    return replace(new, tdp_w=old.tdp_w)
-
-
-FIGURES: Mapping[str, Callable[[Gpu, Gpu], Gpu]] = {
-    "memory bandwidth": _bandwidth,
-    "L2": _l2,
-    "SMs": _sms,
-    "clock": _clock,
-    "math rate per SM": _math,
-    "power limit": _power,
-}
+#: groups of figures that are taken from the older card one at a time
+FIGURES = ("memory bandwidth", "L2", "SMs", "clock", "math rate per SM")
 
 
 def speedups(study: Study, best_s: Callable[[Gpu, Work, str, str], float]) -> Iterator[Speedup]:
@@ -106,7 +69,7 @@ def _speedup(
         return sum(work.count * best_s(gpu, work, dtype, kind) for work in works)
 
     new_s = total(new)
-    swapped = {name: swap(new, old) for name, swap in FIGURES.items()}
+    swapped = {name: with_group(new, old, name) for name in FIGURES}
     factors = {name: total(gpu) / new_s if gpu != new else 1.0 for name, gpu in swapped.items()}
     return Speedup(variant, dtype, new.name, old.name, new_s, total(old), kind, factors)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from gemmsim.bench.cublas import DTYPES
+from gemmsim.bench import cublas
 from gemmsim.bench.summary import Compared, compared
 from gemmsim.bench.task import CUBLAS
 from gemmsim.problem import FloatArray
@@ -49,11 +49,11 @@ def of_trials(space: Space, trials: Sequence[FrozenTrial], known_s: FloatArray |
 
 
 def in_turn(bench: Bench, job: Job, space: Space, trials: Sequence[FrozenTrial]) -> list[Entry]:
-    """Entries timed in turn, cuBLAS among them where it has the type; what failed in its trial is not tried again."""
+    """Entries timed in turn, cuBLAS among them where it has the form; what failed in its trial is not tried again."""
     lost = _failed(space, trials)
     every = _entries(space, _times(space, trials))
     entries = [entry for place, entry in every.items() if place not in lost]
-    if job.form.dtype in DTYPES:
+    if cublas.has(job.form):
         entries.append(Entry(CUBLAS, roles=(LIBRARY,)))
     rows = bench.turns([ask_of(job, entry.family, dict(entry.config)) for entry in entries], ROUNDS, BUDGET_S)
     gone = [_lost(every[place], *lost[place]) for place in every if place in lost]

@@ -13,7 +13,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
 from gemmsim.measured import Measured, joined, read_measured
 from gemmsim.model.predict import predict
-from gemmsim.problem import FloatArray, Form, Gemm
+from gemmsim.problem import FloatArray, Form
 from gemmsim.search.replay import Replay
 from gemmsim.search.space import Space, identity_of
 
@@ -33,7 +33,7 @@ class Rows:
     @property
     def form(self) -> Form:
         """What all rows multiply, but the size."""
-        return _form(self.parts[0].problem)
+        return self.parts[0].problem.form
 
     @property
     def l2(self) -> str:
@@ -100,14 +100,10 @@ def read_rows(
 
 def _refuse_mix(first: Measured, rows: Measured, file: str) -> None:
     said = {"GPU": (first.gpu.name, rows.gpu.name), "L2 condition": (first.l2, rows.l2),
-            "problem": (_form(first.problem), _form(rows.problem))}  # fmt: skip
+            "problem": (first.problem.form, rows.problem.form)}  # fmt: skip
     for what, (held, found) in said.items():
         if held != found:
             raise GemmsimError(f"{file}: rows of {what} {found}, and those before are of {held}: expected one {what}")
-
-
-def _form(p: Gemm) -> Form:
-    return Form(p.dtype, p.dtype_b, p.dtype_c, p.layout, p.beta, p.epilogue, int(p.batch[0]))
 
 
 def _of_shape(rows: Measured, shape: tuple[int, int, int]) -> Measured | None:
@@ -125,5 +121,5 @@ def _of_shape(rows: Measured, shape: tuple[int, int, int]) -> Measured | None:
 
 def _predicted(rows: Measured) -> FloatArray:
     p = rows.problem
-    return predict(p.m, p.n, p.k, gpu=rows.gpu, dtype=_form(p), family=rows.config.family, config=rows.config,
+    return predict(p.m, p.n, p.k, gpu=rows.gpu, dtype=p.form, family=rows.config.family, config=rows.config,
                    l2=rows.l2).time_s  # fmt: skip

@@ -38,10 +38,10 @@ def test_terms_with_their_shares(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, 4096, 4096, 4096, "--gpu", "h200_sxm").splitlines()
     assert lines[0] == "4096 x 4096 x 4096 bf16 on h200_sxm, 132 SMs, L2 cold_clean"
     assert lines[1].startswith("triton 128x128x64_w8s3g8: ")
-    assert lines[3].split() == ["term", "alone", "saved"]
+    assert lines[3].split() == ["term", "part", "alone", "saved"]
     named = {line.split(" ")[0] for line in lines[4 : lines.index("", 4)]}
     hidden = next(line for line in lines if line.startswith("nothing to speak of: ")).split(": ")[1].split(", ")
-    assert named - {"nothing"} | set(hidden) == set(TERMS)
+    assert named - {"nothing", "others"} | set(hidden) == set(TERMS)
     assert any(line.startswith("bound by ") for line in lines)
 
 
@@ -51,6 +51,9 @@ def test_json_and_csv(capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(run(capsys, *asked, "--format", "csv"))))
     assert [row["name"] for row in rows] == list(TERMS) == list(found["terms"])
     assert [float(row["saved_s"]) for row in rows] == [t["saved_s"] for t in found["terms"].values()]
+    parts = [t["part_s"] for t in found["terms"].values()]
+    assert sum(parts) + found["rest_s"] == pytest.approx(found["time_s"], rel=1e-9)
+    assert found["outlook"]
     gains = [change["gain_s"] for change in found["changes"]]
     assert gains == sorted(gains, reverse=True)
     assert found["config"]["bm"] == 128

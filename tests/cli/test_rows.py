@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -81,3 +82,45 @@ def test_list_as_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 )  # fmt: skip
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str) -> None:
     assert run(capsys, *arguments) == (2, "", f"gemmsim: {sentence}\n")
+
+
+def cachefile(path: Path) -> Path:
+    """An unfinished one of Kernel Tuner: its second entry is broken off."""
+    header = {"device_name": "NVIDIA H200", "kernel_name": "naive", "problem_size": [64, 64],
+              "tune_params_keys": ["bm", "bn", "bk", "order"], "tune_params": {}, "cache": {}}  # fmt: skip
+    whole = {"bm": 16, "bn": 16, "bk": 1, "order": 1, "time": 0.5}
+    lines = [json.dumps({"16,16,1,1": whole})[1:-1], json.dumps({"8,8,1,1": whole})[1:-9]]
+    path.write_text(json.dumps(header)[:-2] + ",".join(f"\n{line}" for line in lines))
+    return path
+
+
+def test_a_cachefile_of_kernel_tuner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    maps = ("--map", "m=problem_size_x", "--map", "n=64", "--map", "k=64", "--map", "coalesced=order")
+    asked = ("import", "--kernel-tuner", cachefile(tmp_path / "tuned.json"), *maps, "--l2", "cold_dirty")
+    assert run(capsys, *asked) == (0, "", "1 of 1 rows are new; 1 unfinished left out\n")
+    assert run(capsys, *asked)[2].startswith("0 of 1 rows are new")
+    row = Store(tmp_path / "rows.sqlite").rows("tuned")[0]
+    assert (row["family"], row["l2"], row["time_s"], row["n"]) == ("naive", "cold_dirty", 5e-4, 64)
+    assert row["config"] == {"bm": 16, "bn": 16, "bk": 1, "coalesced": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--map", "m"), "--map is 'm': expected NAME=TUNABLE, such as bm=BLOCK_SIZE_M"),
+        (("--map", "m=1", "--map", "m=2"), "--map m=2: m is given twice, expected it once"),
+        ((), "says no m, n, k, coalesced: expected --map m=..., a number or of bm, bn, bk, order, problem_size_x (64)"),
+    ],
+)
+def test_a_mapping_that_lacks_something(
+    options: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, "import", "--kernel-tuner", cachefile(tmp_path / "tuned.json"), *options)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not (tmp_path / "rows.sqlite").exists()
+
+
+def test_options_of_kernel_tuner_beside_a_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "import", ROWS / "naive_fp32.csv.gz", "--family", "simt")
+    assert (code, err) == (2, "gemmsim: --family simt is given with a CSV: expected --kernel-tuner too\n")

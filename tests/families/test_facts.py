@@ -49,7 +49,7 @@ def test_there_are_facts_of_every_family() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_estimates_are_near_the_facts(path: Path) -> None:
-    """Shared memory is exact; registers are within 15 % or 8 for 90 %."""
+    """Shared memory is exact; registers are within 15 % or 8 for 90 %; of 19 in 20 it is known whether they spill."""
     table = rows(path)
     family, config = families.family(family_of(table[0])), config_of(table)
     size = np.full(len(table), SIZE)
@@ -58,6 +58,8 @@ def test_estimates_are_near_the_facts(path: Path) -> None:
     facts = np.asarray([int(row["regs_per_thread"]) for row in table])
     near = np.abs(launch.regs_per_thread - facts) <= np.maximum(8, 0.15 * facts)
     assert near.mean() >= SHORT.get(path.name, BAR)
+    spilled = np.asarray([int(row["spill_bytes"]) > 0 for row in table])
+    assert ((launch.spill_bytes > 0) == spilled).mean() >= 0.95
     assert len({row["compiler"] for row in table}) == 1
 
 

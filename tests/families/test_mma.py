@@ -9,7 +9,7 @@ import pytest
 
 from gemmsim import Form, families, load_gpu, predict
 from gemmsim.errors import GemmsimError
-from gemmsim.families import copies, mma, mma_accesses
+from gemmsim.families import copies, mma, mma_accesses, mma_traits
 from gemmsim.families.mma_accesses import along_k, by_words, fragments, place, row_bytes
 from gemmsim.families.wavefronts import BANKS, LANES
 from gemmsim.hardware import Gpu
@@ -244,6 +244,9 @@ def test_an_unaligned_operand_is_copied_element_by_element() -> None:
     t = mma.traits(problem, asked, mma.launch(problem, asked, H200.arch), H200.arch)
     assert [float(x[0]) for x in (t.scalar_loads, t.b_copy_bytes, t.a_copy_bytes)] == [32, 2, 16]
     assert not t.asynchronous.any()
+    found = {a.name: a for a in mma.access_patterns(problem, asked)}
+    assert not found["B: cp.async"].steps.any()
+    assert counted(found["B: cp.async"]).wavefronts.all()  # of none, but they have a width
     times = [
         predict(4096, n, 4096, gpu=H200, dtype="bf16", family="mma", calibrated="none").time_s[0] for n in (4096, 4095)
     ]
@@ -256,3 +259,40 @@ def test_int8_two_bytes_apart_goes_element_by_element() -> None:
     t = mma.traits(problem, asked, mma.launch(problem, asked, H200.arch), H200.arch)
     assert float(t.loads[0]) == (128 + 256) * 64 / 256
     assert not t.asynchronous.any()
+
+
+@pytest.mark.parametrize(("row_bytes", "stride", "copy", "expected"), [
+    (128, 2000, 16, 7 / 8), (64, 2000, 16, 3 / 8), (32, 2000, 16, 1 / 8), (256, 2000, 16, 7 / 8), (128, 2048, 16, 0),
+    (64, 1002, 2, 62 / 128),
+])  # fmt: skip
+def test_requests_that_cross_a_line(row_bytes: int, stride: int, copy: int, expected: float) -> None:
+    """By counting: rows begin at all multiples of what divides the stride, and 32 lanes ask for 128 bytes at most."""
+    begins = np.arange(0, 128, min(stride & -stride, 128))
+    asked = min(row_bytes, 32 * copy, 128)
+    assert np.mean((begins + asked - 1) // 128) == expected
+    assert mma_traits.crossings(np.full(1, float(row_bytes)), np.full(1, stride), np.full(1, copy)) == expected
+
+
+def test_rows_past_m_are_the_last_again_only_where_k_runs_on() -> None:
+    for layout, expected in (("NN", True), ("NT", True), ("TN", False)):
+        problem = gemm(16, 4096, 4096, Form("bf16", layout=layout))
+        t = mma.traits(problem, columns(), mma.launch(problem, columns(), H200.arch), H200.arch)
+        assert t.repeats_last.all() == expected
+
+
+def test_elements_are_waited_for_eight_at_a_time_and_not_past_the_edge() -> None:
+    """128 x 256 x 32 by 256 threads: 16 and 32 elements each, half of A's rows past M."""
+    problem, asked = gemm(64, 4095, 4095, "bf16"), columns()
+    t = mma.traits(problem, asked, mma.launch(problem, asked, H200.arch), H200.arch)
+    assert float(t.rounds_a[0]) == 2 * 64 / 128
+    assert float(t.rounds_b[0]) == pytest.approx(4 * 4095 / 4096)
+    assert float(t.smem_writes[0]) == (16 + 32) * 8  # a request of 32 elements each
+
+
+def test_few_rows_in_a_tall_tile_take_longer_than_many() -> None:
+    """Measured: 170 us with 16 rows of A, 120 with 128, both in tiles of 256 x 128 x 32 (studies/h200/mma_bf16)."""
+    tile = {"bm": 256, "bn": 128, "bk": 32, "stages": 6}
+    few, many = (predict(m, 11008, 4096, gpu=H200, family="mma", config=tile).time_s[0] for m in (16, 128))
+    assert few == pytest.approx(170e-6, rel=0.2)
+    assert many == pytest.approx(120e-6, rel=0.2)
+    assert few > 1.15 * many

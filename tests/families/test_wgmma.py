@@ -230,6 +230,53 @@ def test_what_l2_reads_beside_a_tile() -> None:
     assert traits(size=552, bn=40).b_padded[0] == pytest.approx(48 / 40 * 1.5 - 1)  # in rows of 32 B
 
 
+def test_boxes_that_the_loader_asks_for_and_their_rows() -> None:
+    """A's 128 rows of 64 columns are one box, B's 64 rows are four of 64 columns, or where 64 do not fit of 16."""
+    alone, pair = traits(cluster_m=1), traits(cluster_m=2)
+    assert (alone.boxes[0], alone.shared_boxes[0], alone.box_rows[0]) == (1 + 4, 0, 128 + 4 * 64)
+    assert (pair.boxes[0], pair.shared_boxes[0], pair.box_rows[0]) == (1 + 4, 4, 128 + 4 * 32)
+    deep = traits(bk=128, bn=112, cluster_m=1, stages=2)
+    assert (deep.boxes[0], deep.box_rows[0]) == (2 + 7, 2 * 128 + 7 * 128)
+    assert (deep.a_row_bytes[0], deep.b_row_bytes[0]) == (128, 32)
+    both = traits(Form("bf16", layout="NT"), cluster_m=1)
+    assert (both.boxes[0], both.box_rows[0]) == (2, 128 + 256)
+
+
+def test_short_rows_and_askew_ones_cost_pieces_of_memory() -> None:
+    assert traits().a_extra[0] == traits().b_extra[0] == 0
+    assert traits(bn=112).b_extra[0] == (64 - 32) / 32
+    begun = traits(bn=176, cluster_m=1)  # tiles begin at multiples of 352 bytes
+    assert begun.b_extra[0] == (64 - 32) / 128
+    assert begun.box_rows[0] == 128 + 3 * 64 * (1 + (128 - 32) / 128)
+    assert traits(Form("bf16", layout="NT"), bn=176).b_extra[0] == 0
+    askew = traits(size=1000, cluster_m=1)  # rows begin at multiples of 16 bytes
+    assert askew.a_extra[0] == askew.b_extra[0] == (64 - 16) / 128
+    assert askew.box_rows[0] == (128 + 4 * 64) * (1 + (128 - 16) / 128)
+
+
+@pytest.mark.parametrize(
+    ("change", "rounds"),
+    [
+        ({"bn": 256}, 2),
+        ({"bn": 192}, 2),
+        ({"bn": 176}, 6),
+        ({"bn": 176, "pingpong": 1}, 11),
+        ({"bm": 176, "bn": 256, "swap": 1}, 11),
+    ],
+)
+def test_rounds_of_results(change: dict[str, int], rounds: int) -> None:
+    """Two buffers of up to 64 columns at a time, of 16 where 176 are to be stored."""
+    assert traits(**change).store_rounds[0] == rounds
+    assert traits(**change).store_sectors[0] == 0
+
+
+def test_results_that_the_copy_engine_cannot_store() -> None:
+    wide = traits(Form("tf32", layout="NT"), bk=32)
+    assert wide.store_rounds[0] == 0
+    assert wide.store_sectors[0] == 128 * 256 * 4 / 32
+    assert traits(size=4100, form="bf16").store_rounds[0] == 0
+
+
 def test_the_space_is_valid_and_says_nothing_twice() -> None:
     assert 20_000 < len(SPACE) < 200_000
     assert (lacking(SPACE) == 0).all()
@@ -285,7 +332,7 @@ def test_what_each_effect_changes() -> None:
 
 
 def test_families_are_ranked_together() -> None:
-    found = rank(4096, 4096, 4096, gpu=H200, dtype="bf16", family="all", top=None)
+    found = rank(1536, 1536, 4096, gpu=H200, dtype="bf16", family="all", top=None)
     assert {"triton", "wgmma"} <= {entry.family for entry in found.entries}
     best = {name: min(e.time_s for e in found.entries if e.family == name) for name in ("triton", "wgmma")}
     assert best["wgmma"] < best["triton"]

@@ -334,6 +334,44 @@ def test_raster(data: st.DataObject) -> None:
         no_odd_number(found)
 
 
+@examples(40)
+@given(st.data())
+def test_pad(data: st.DataObject) -> None:
+    asked, _ = placed(data)
+    arguments = ["pad", *asked, *data.draw(outputs())]
+    found = run(arguments)
+    if found.code == 0 and arguments[arguments.index("--format") + 1] == "json":
+        document = strict(answer_text(found))
+        assert all(c["time_s"] > 0 and c["time_lo_s"] <= c["time_hi_s"] for c in document["candidates"])
+        assert document["best"] is None or document["best"] in document["candidates"]
+    elif found.code == 0:
+        no_odd_number(found)
+
+
+FIGURES = ("dram_bytes_per_s", "sm_count", "l2_bytes", "clock_hz", "tdp_w", "launch_s", "arch.regs_per_sm", "bogus")
+
+
+@examples(40)
+@given(st.data())
+def test_compare(data: st.DataObject) -> None:
+    size = data.draw(st.lists(st.sampled_from(("1", "64", "4096", "50257", "0", "x")), min_size=2, max_size=4))
+    gpus = data.draw(st.lists(st.sampled_from(("h200_sxm", "a100_sxm_80gb", "t4", "h200_sxm:1g.18gb", "none")),
+                              min_size=1, max_size=3))  # fmt: skip
+    figure = data.draw(st.sampled_from(FIGURES))
+    value = data.draw(st.sampled_from(("1", "96", "6e12", "2e9", "x", "nan")))
+    more = data.draw(st.sampled_from(((), ("--set", f"{figure}={value}"), ("--sensitivity",), ("--family", "all"))))
+    arguments = ["compare", *size, "--gpus", ",".join(gpus), *more, *data.draw(outputs())]
+    found = run(arguments)
+    if found.code == 0 and arguments[arguments.index("--format") + 1] == "json":
+        document = strict(answer_text(found))
+        for row in document["gpus"]:
+            assert 0 < row["time_lo_s"] <= row["time_s"] <= row["time_hi_s"]
+        for gain in document["speedups"]:
+            assert math.isclose(math.prod(r["factor"] for r in gain["reasons"]), gain["ratio"], rel_tol=1e-9)
+    elif found.code == 0:
+        no_odd_number(found)
+
+
 @examples(60)
 @given(st.data())
 def test_split(data: st.DataObject) -> None:
