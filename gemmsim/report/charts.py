@@ -28,7 +28,7 @@ BAR_HEIGHT = 16
 
 
 #: rows of a kernel that a chart draws
-MOST_POINTS = 2500
+MOST_POINTS = 1500
 
 
 def predicted_against_measured(points: Table) -> Chart:
@@ -72,14 +72,19 @@ def _compared(points: Table) -> list[dict[str, Any]]:
     Of a kernel with more than MOST_POINTS rows every second, third and so on: a page stays small.
     """
     rows = [
-        {"kernel": r["kernel"], "size": r["size"], "tile": r["config"], "measured_us": 1e6 * r["measured_s"],
-         "predicted_us": 1e6 * r["predicted_s"], "ratio": r["predicted_s"] / r["measured_s"]}
+        {"kernel": r["kernel"], "size": r["size"], "tile": r["config"], "measured_us": _short(1e6 * r["measured_s"]),
+         "predicted_us": _short(1e6 * r["predicted_s"]), "ratio": _short(r["predicted_s"] / r["measured_s"])}
         for r in points.rows() if r["predicted_s"] == r["predicted_s"]
     ]  # fmt: skip
     rows.sort(key=lambda r: r["measured_us"])
     kernels = {kernel: [r for r in rows if r["kernel"] == kernel] for kernel in {r["kernel"] for r in rows}}
     kept = [r for mine in kernels.values() for r in mine[:: -(-len(mine) // MOST_POINTS)]]
     return sorted(kept, key=lambda r: r["measured_us"])
+
+
+def _short(x: float) -> float:
+    """Five digits: more than a chart shows, and a third of the characters."""
+    return float(f"{x:.5g}")
 
 
 def _cloud(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:

@@ -160,10 +160,12 @@ def test_traffic_lies_between_compulsory_and_textbook(x: Asked) -> None:
     never_more(p.dram_read_bytes, textbook)
     never_more(p.l2_read_bytes, textbook)
     stored = x.m * x.n * float(p.problem.c_bytes)
-    if x.family == "simt":  # each slice, and each share of stream-K, leaves whole tiles
+    if "split_k" in c.values:  # each slice, and each share of stream-K, leaves whole tiles of sums
+        stream = c.values.get("stream_k", np.zeros(len(c), np.int64))
         places = load_gpu(x.gpu).sm_count * p.blocks_per_sm
-        parts = c["split_k"] * geometry.tiles(x.m, c["bm"]) * geometry.tiles(x.n, c["bn"]) + 2 * places * c["stream_k"]
-        stored = stored + np.where(c["split_k"] + c["stream_k"] > 1, parts, 0) * c["bm"] * c["bn"] * p.problem.c_bytes
+        parts = c["split_k"] * geometry.tiles(x.m, c["bm"]) * geometry.tiles(x.n, c["bn"]) + 2 * places * stream
+        width = max(4, p.problem.c_bytes)
+        stored = stored + np.where(c["split_k"] + stream > 1, parts, 0) * c["bm"] * c["bn"] * width
     never_more(p.dram_write_bytes, stored)
 
 
@@ -211,14 +213,19 @@ def test_a_better_chip_is_never_slower(x: Asked) -> None:
 @few
 @given(asked(), st.integers(1, 8), st.booleans())
 def test_more_sms_at_whole_waves_are_never_slower(x: Asked, across: int, along_m: bool) -> None:
-    """Every SM has as many blocks before and after. At a wave's edge one SM more can be slower: not asked here."""
+    """Every SM has as many blocks before and after. At a wave's edge one SM more can be slower: not asked here.
+
+    Nor where results fill the L2: of those that are stored all at once more go out to DRAM while the kernel runs.
+    """
     half = replace(x.chip, sm_count=x.chip.sm_count // 2)
     whole = replace(half, sm_count=2 * half.sm_count)
     resident = np.maximum(x().blocks_per_sm, 1)
     counts = (whole.sm_count * resident, np.full(len(resident), across))
     rows, columns = counts if along_m else counts[::-1]
     asked = replace(x, m=rows * x.config["bm"], n=columns * x.config["bn"])
-    never_more(asked(whole).time_s, asked(half).time_s)
+    after, before = asked(whole), asked(half)
+    alike = after.dram_write_bytes <= 1.001 * before.dram_write_bytes
+    never_more(np.where(alike, after.time_s, 0), before.time_s)
 
 
 @few
