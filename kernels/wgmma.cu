@@ -34,6 +34,19 @@
 //   k-steps a share has of a tile; the first share of a tile sums up. W: a flag for each part, block of the cluster and
 //   warpgroup that shares a tile (zero before the first launch, and again after each), up to a multiple of 256 bytes, then
 //   their sums.
+//
+// Figure (H200 SXM, 2026-11-30, NVRTC 13.5, cold_clean, normal inputs, each timed in turn with cuBLAS; configurations picked in other
+//   runs): bf16 1.016 of cuBLAS, geomean of ten large shapes (0.995 to 1.048; 4096^3 798 TFLOP/s, 8192^3 825), 1.025 of six small
+//   or skinny ones (0.926 at 1024^3, 1.095 at 64x4096x4096); fp8 1.009 and tf32 1.008 at 4096^3. Bias and GELU add 3.4 % at
+//   4096^3: `studies/h200/tensor_versus.py show studies/h200/tensor_versus.csv.gz`.
+// What decides (clocks read inside the kernel on that GPU, 128x256x64, two consumers, clusters of two):
+//   - The main loop runs at the tensor cores' peak, 1,020 to 1,035 clk a k-step of 1,024; the power cap lowers the clock to 1,460
+//     to 1,650 MHz on random inputs. What is left to gain lies between tiles and at both ends.
+//   - From start to first data 3,000 to 3,700 clk with a cold L2: divisions by host-known numbers took 1,000 of them.
+//   - Between tiles: one copy of 8 KiB a warpgroup instead of four of 2 KiB saved half of what the engine's issue took.
+//   - Consumers that take turns hide what is between tiles, at 128x192 or less: better for many tiles, worse for few.
+//   - Tried and dropped: four buffers for C (a stage less), one consumer a k-step or two ahead of the other, k-steps of 64 bytes
+//     (577 clk for 512).
 #include "common/epilogue.cuh"
 #include "common/tma.cuh"
 
