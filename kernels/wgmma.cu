@@ -39,14 +39,14 @@
 //   runs): bf16 1.016 of cuBLAS, geomean of ten large shapes (0.995 to 1.048; 4096^3 798 TFLOP/s, 8192^3 825), 1.025 of six small
 //   or skinny ones (0.926 at 1024^3, 1.095 at 64x4096x4096); fp8 1.009 and tf32 1.008 at 4096^3. Bias and GELU add 3.4 % at
 //   4096^3: `studies/h200/tensor_versus.py show studies/h200/tensor_versus.csv.gz`.
-// What decides (clocks read inside the kernel on that GPU, 128x256x64, two consumers, clusters of two):
-//   - The main loop runs at the tensor cores' peak, 1,020 to 1,035 clk a k-step of 1,024; the power cap lowers the clock to 1,460
-//     to 1,650 MHz on random inputs. What is left to gain lies between tiles and at both ends.
-//   - From start to first data 3,000 to 3,700 clk with a cold L2: divisions by host-known numbers took 1,000 of them.
-//   - Between tiles: one copy of 8 KiB a warpgroup instead of four of 2 KiB saved half of what the engine's issue took.
+// What decides, by clocks that were read inside the kernel while it was written, of which no figure stands here:
+//   - The main loop runs at the tensor cores' peak, at the clock that the power cap leaves. What is left to gain lies between
+//     tiles and at both ends.
+//   - With a cold L2 much of the way to the first data is code that is fetched: tiles are found without divisions, and the code
+//     of the warp that loads comes first.
+//   - Between tiles the copy engine's issue counts: one box of 64 rows a warpgroup, not one of 16 a warp.
 //   - Consumers that take turns hide what is between tiles, at 128x192 or less: better for many tiles, worse for few.
-//   - Tried and dropped: four buffers for C (a stage less), one consumer a k-step or two ahead of the other, k-steps of 64 bytes
-//     (577 clk for 512).
+//   - Tried and dropped: four buffers for C (a stage less), one consumer a k-step or two ahead of the other.
 #include "common/epilogue.cuh"
 #include "common/tma.cuh"
 
