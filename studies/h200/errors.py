@@ -35,6 +35,12 @@ LINES = (
     ("register tile fp32, 14 more shapes", "register_tile_fp32_more", TILE, "all", True),
     ("shared-memory tile fp32", "smem_tile_fp32", (), "all", False),
     ("naive fp32", "naive_fp32", (), "all", False),
+    ("wgmma bf16", "wgmma_bf16", (), "all", True),
+    ("wgmma fp16", "wgmma_fp16", (), "all", False),
+    ("wgmma tf32", "wgmma_tf32", (), "all", False),
+    ("wgmma fp8", "wgmma_fp8", (), "all", False),
+    ("mma bf16", "mma_bf16", (), "all", True),
+    ("wmma bf16", "wmma_bf16", (), "all", False),
 )
 COLUMNS = ("rows of an H200", "known", "MAPE", "median", "Spearman a shape", "top-1 regret", "best of top 5")
 
