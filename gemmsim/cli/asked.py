@@ -146,9 +146,9 @@ def of_study(name: str, said: Said) -> Asked:
 
     Raises GemmsimError for a wrong study, or a --family or --dtype that is not in it.
     """
-    from gemmsim.study import load_study
+    from gemmsim.study import load_picks
 
-    study = load_study(name)
+    study = load_picks(name)
     kernels = [
         (f, d) for f, d in study.kernels if said.family in (None, f) and said_dtype(said.dtype, "--dtype") in (None, d)
     ]

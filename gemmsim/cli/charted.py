@@ -11,8 +11,8 @@ import click
 from gemmsim.errors import GemmsimError
 
 if TYPE_CHECKING:
-    from gemmsim.report.charts import Chart
-    from gemmsim.report.numbers import Table
+    from gemmsim.report.look import Chart
+    from gemmsim.report.table import Table
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ def check_chart(path: str | None, out: str | None) -> None:
 
 def draw(path: str, drawn: Chart, tables: Sequence[Table], notes: Sequence[str], **said: str) -> None:
     """Write the chart: said are the page's title and question, its section and the chart's caption."""
-    from gemmsim.report import charts
+    from gemmsim.report import look
     from gemmsim.rows import whole_file
 
     kind = Path(path).suffix.lower()
@@ -54,4 +54,4 @@ def draw(path: str, drawn: Chart, tables: Sequence[Table], notes: Sequence[str],
             section = Section(said["section"], charts=[chart], tables=list(tables))
             file.write(render(Page(said["title"], said["question"], list(notes), [section])).encode())
         else:
-            file.write(charts.picture(drawn, kind[1:]))
+            file.write(look.picture(drawn, kind[1:]))

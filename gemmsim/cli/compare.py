@@ -26,7 +26,7 @@ from gemmsim.problem import DTYPE_BYTES, Form
 
 if TYPE_CHECKING:
     from gemmsim.comparison import Comparison, Speedup
-    from gemmsim.report.numbers import Table
+    from gemmsim.report.table import Table
     from gemmsim.workload import Product
 
 #: an elasticity under this is nothing to speak of; a factor nearer to 1 is no reason
@@ -291,8 +291,8 @@ def _draw(found: Comparison, path: str) -> None:
 
 def _table(found: Comparison) -> Table:
     """The table that the chart draws: a row a GEMM and GPU."""
-    from gemmsim.report.numbers import Column as Shown
-    from gemmsim.report.numbers import table
+    from gemmsim.report.table import Column as Shown
+    from gemmsim.report.table import table
 
     shown = [
         Shown("gemm", "GEMM"), Shown("size", "M x N x K"), Shown("count", "count"), Shown("gpu", "GPU"),

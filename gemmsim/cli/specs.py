@@ -19,7 +19,7 @@ from gemmsim.paths import data_folder
 from gemmsim.problem import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from gemmsim.report.numbers import Table
+    from gemmsim.report.table import Table
 
 _LIST = (
     Column("name"),
@@ -267,8 +267,8 @@ def _draw(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]], notes: Sequen
 def _ratios(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]]) -> Table:
     """The table that the chart draws: a row a figure and GPU."""
     from gemmsim.cli.tables import human
-    from gemmsim.report.numbers import Column as Shown
-    from gemmsim.report.numbers import table
+    from gemmsim.report.table import Column as Shown
+    from gemmsim.report.table import table
 
     found = []
     for row in rows:

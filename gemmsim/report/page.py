@@ -16,8 +16,8 @@ import vl_convert
 from markupsafe import Markup
 
 from gemmsim import __version__
-from gemmsim.report import charts
-from gemmsim.report.numbers import Table
+from gemmsim.report import look
+from gemmsim.report.table import Table
 from gemmsim.report.units import human
 
 _HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ class Chart:
 
     name: str
     title: str
-    chart: charts.Chart
+    chart: look.Chart
 
     @property
     def spec(self) -> Markup:

@@ -1,13 +1,12 @@
-"""A study: a question in YAML -> plan -> predictions, and the recorded rows that say how far to trust them."""
+"""A study: a question in YAML -> plan -> predictions, and the recorded rows that say how far to trust them.
+
+A kind of study is a module or folder here (what its YAML holds, what is asked, the answer) and one of the same name in
+gemmsim.report (tables, charts, page); gemmsim.study.kinds lists them.
+"""
 
 from __future__ import annotations
 
-from gemmsim.study.curves import SearchStudy
-from gemmsim.study.orders import RasterStudy
-from gemmsim.study.outcome import Outcome, run, steps
-from gemmsim.study.plan import Study, Work, find_study, load_study, open_study, study_names, with_gpus
+from gemmsim.study.base import Study
+from gemmsim.study.kinds import find_study, load_picks, open_study, study_names
 
-__all__ = [
-    "Outcome", "RasterStudy", "SearchStudy", "Study", "Work", "find_study", "load_study", "open_study", "run", "steps",
-    "study_names", "with_gpus",
-]  # fmt: skip
+__all__ = ["Study", "find_study", "load_picks", "open_study", "study_names"]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import MAX_DIMENSION
-from gemmsim.yamlfile import read_yaml
 
 Size = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[Text], Field(min_length=1)]
+L2 = Literal["cold_clean", "cold_dirty", "warm"]
 _SHOWN = 5  # mistakes named in one message
 _TYPES = {
-    "int_type": f"a whole number from 1 to {MAX_DIMENSION}",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
     "string_type": "text",
     "string_too_short": "some text",
     "list_type": "a list",
@@ -29,79 +31,25 @@ _TYPES = {
 }
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A mapping of a study's file: no unknown key, no value that is nearly of the right type."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Shape(_Strict):
-    """One GEMM, `count` times in a pass."""
+class Document(Strict):
+    """What every study's file has; kinds add their own keys."""
 
-    name: Text
-    m: Size
-    n: Size
-    k: Size
-    count: Size = 1
-
-
-class Workload(_Strict):
-    """A model or a list of shapes.
-
-    config: a model's config.json, beside the study's file; name: what the page calls it, if not by the file's name;
-    tokens: variant -> M of each GEMM; tp: GPUs that share the model by tensor parallelism.
-    """
-
-    config: Text | None = None
-    name: Text | None = None
-    tokens: Annotated[dict[Text, Size], Field(min_length=1)] | None = None
-    tp: Size | None = None
-    shapes: Annotated[list[Shape], Field(min_length=1)] | None = None
-
-
-class StudyDocument(_Strict):
-    """A study of picks, as written."""
-
-    kind: Literal["picks"] = "picks"
+    kind: str = "picks"
     title: Text
     question: Text
-    workload: Workload
-    gpus: Texts
-    families: Texts
-    dtypes: Texts
-    vary: Any = "space"
-    measure: Literal["none", "recorded"] = "none"
-    top: Annotated[int, Field(ge=1, le=1000)] = 5
-    l2: Literal["cold_clean", "cold_dirty", "warm"] = "cold_clean"
 
 
-class SearchDocument(_Strict):
-    """A study of searches, as written; rows: the recorded curves, a file beside the study's."""
-
-    kind: Literal["search"]
-    title: Text
-    question: Text
-    rows: Text
+D = TypeVar("D", bound=Document)
 
 
-class RasterDocument(_Strict):
-    """A study of raster orders, as written; counters, rows: the same launches counted and timed, files beside it."""
-
-    kind: Literal["raster"]
-    title: Text
-    question: Text
-    counters: Text
-    rows: Text
-
-
-Document = StudyDocument | SearchDocument | RasterDocument
-_Model = type[StudyDocument] | type[SearchDocument] | type[RasterDocument]
-#: kind -> what a study of that kind may hold
-KINDS: Mapping[str, _Model] = {"picks": StudyDocument, "search": SearchDocument, "raster": RasterDocument}
-
-
-def read_document(path: Path) -> Document:
-    """The study in a YAML file. Raises GemmsimError for a key or value that has no place in one."""
-    tree = read_yaml(path)
-    model = _model(path, tree)
+def checked(path: Path, tree: object, model: type[D]) -> D:
+    """The document in a YAML file's tree. Raises GemmsimError for a key or value that has no place in one."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -110,30 +58,48 @@ def read_document(path: Path) -> Document:
         raise GemmsimError(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more) from None
 
 
-def _model(path: Path, tree: object) -> _Model:
-    kind = tree.get("kind", "picks") if isinstance(tree, dict) else "picks"
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise GemmsimError(f"{path}: kind is {show(kind)}: expected {', '.join(KINDS)}")
-    return KINDS[kind]
-
-
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     key, found, kind = _key(error["loc"]), error["input"], error["type"]
     if kind == "missing":
         return f"missing key {key}"
     if kind == "extra_forbidden":
         return f"unknown key {key}{_near(error['loc'], model)}"
-    return f"{key} is {show(found)}: expected {_expected(error)}"
+    return f"{key} is {show(found)}: expected {_expected(error, model)}"
 
 
-def _expected(error: ErrorDetails) -> str:
+def _expected(error: ErrorDetails, model: type[BaseModel]) -> str:
     context: Mapping[str, Any] = error.get("ctx", {})
-    if error["type"] in ("greater_than_equal", "less_than_equal"):
-        high = 1000 if error["loc"][-1] == "top" else MAX_DIMENSION
-        return f"a whole number from 1 to {high}"
-    if error["type"] == "literal_error":
-        return str(context["expected"])
-    return _TYPES.get(error["type"], error["msg"].lower())
+    kind = error["type"]
+    if kind in ("greater_than_equal", "less_than_equal", "int_type", "float_type"):
+        number = "number" if kind == "float_type" else "whole number"
+        return f"a {number}{_range(error['loc'], model)}"
+    return str(context["expected"]) if kind == "literal_error" else _TYPES.get(kind, error["msg"].lower())
+
+
+def _range(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    """The limits that a key's type has, in words."""
+    said = [m for m in _metadata(_annotation(loc, model)) if hasattr(m, "ge") or hasattr(m, "le")]
+    low = next((m.ge for m in said if getattr(m, "ge", None) is not None), None)
+    high = next((m.le for m in said if getattr(m, "le", None) is not None), None)
+    return "".join(f" {word} {limit}" for word, limit in (("from", low), ("to", high)) if limit is not None)
+
+
+def _metadata(annotation: Any) -> Iterator[Any]:
+    """What the Annotated types inside a type say."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return
+    for part in getattr(annotation, "__metadata__", ()):
+        yield from getattr(part, "metadata", ()) or (part,)
+    for inner in get_args(annotation):
+        yield from _metadata(inner)
+
+
+def _annotation(loc: tuple[int | str, ...], model: type[BaseModel]) -> Any:
+    """The type of the key at a place."""
+    field = _fields(loc, model).get(next((str(part) for part in reversed(loc) if isinstance(part, str)), ""))
+    return (
+        None if field is None else Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    )
 
 
 def _key(loc: tuple[int | str, ...]) -> str:
@@ -145,19 +111,25 @@ def _key(loc: tuple[int | str, ...]) -> str:
 
 
 def _near(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    names = list(_fields(loc[:-1], model))
+    names = list(_fields(loc, model))
     near = get_close_matches(str(loc[-1]), names, n=1)
     return f": did you mean {near[0]}?" if near else f": expected {', '.join(names)}"
 
 
-_INNER: Mapping[str, type[BaseModel]] = {"workload": Workload, "shapes": Shape}
-
-
 def _fields(loc: tuple[int | str, ...], model: type[BaseModel]) -> Mapping[str, Any]:
-    """The keys that may stand at a place."""
-    for part in loc:
-        model = _INNER.get(str(part), model)
+    """The keys that may stand beside the last one of a place."""
+    for part in loc[:-1]:
+        field = model.model_fields.get(str(part))
+        model = next(_models(field.annotation), model) if field is not None else model
     return model.model_fields
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The mappings inside a type such as list[Shape] | None."""
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def show(found: object) -> str:

@@ -14,7 +14,6 @@ from gemmsim.measured import Measured, read_measured
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.paths import data_folder
 from gemmsim.rows import Table, read_csv
-from gemmsim.study.speedup import DEFAULTS, FITTED
 from gemmsim.yamlfile import read_yaml
 
 #: what a file of timed configurations says of its rows; files of counters, facts and library times lack one of these
@@ -24,6 +23,8 @@ _TIMES = ("median_s", "time_s")
 _SAME = ("gpu", "family", "dtype", "dtype_b", "dtype_c", "l2", "layout", "batch", "beta", "epilogue")
 #: share of a file's rows that may be marked unstable: else it says how the GPU was, not what a kernel takes
 MOST_UNSTABLE = 0.5
+#: where coefficients come from: measured rows of the GPU, or physical defaults
+FITTED, DEFAULTS = "fitted", "defaults"
 #: rows that no coefficient was fitted on
 NEW = "not fitted on"
 

@@ -36,7 +36,7 @@ from gemmsim.search.replay import Replay, replays
 from gemmsim.search.sampler import FreeSampler, ModelGuidedSampler
 from gemmsim.search.space import Space, space_of
 from gemmsim.search.trials import distributions
-from gemmsim.study.curves import DONE, Curve, read_curves
+from gemmsim.study.search import DONE, Curve, read_curves
 
 HERE = Path(__file__).resolve().parent
 ROWS = {("simt", "fp32"): ("simt_fp32",), ("triton", "bf16"): ("triton_bf16", "triton_bf16_uniform")}
@@ -149,8 +149,8 @@ def chart(curves: Sequence[Curve]) -> Any:
     """Mean regret against trials, a panel a kernel; with one trial under way at a time."""
     import altair as alt
 
-    from gemmsim.report.charts import regret_lines
-    from gemmsim.report.search_numbers import points
+    from gemmsim.report.search.charts import regret_lines
+    from gemmsim.report.search.numbers import points
 
     kernels = dict.fromkeys(curve.rows for curve in curves)
     panels = [

@@ -39,7 +39,7 @@ def ran(*arguments: str) -> int:
 
 def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
-    for name in ("charts", "page", "study_page"):
+    for name in ("look", "charts", "page", "picks.page"):
         monkeypatch.delitem(sys.modules, f"gemmsim.report.{name}", raising=False)
 
 
@@ -121,8 +121,8 @@ def test_recorded_raster_orders_are_simulated_without_a_gpu(folder: Path, capsys
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        (("l2_raster", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded launches")),
-        (("search_efficiency", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded searches")),
+        (("l2_raster", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded rows")),
+        (("search_efficiency", "--gpus", "h200_sxm"), ("--gpus h200_sxm", "recorded rows")),
         (("llama4",), ("'llama4'", "llama2_7b")),
         (("none.yaml",), ("none.yaml", "no such file")),
         (("small.yaml", "--gpus", "h300"), ("--gpus[0]", "'h300'")),

@@ -10,15 +10,15 @@ import pytest
 
 from gemmsim import load_gpu, predict
 from gemmsim.measured import Measured
-from gemmsim.report.raster_numbers import errors, gains, launches, verdict
-from gemmsim.study import RasterStudy
-from gemmsim.study.orders import QUOTED, Launch, Sweep
+from gemmsim.report.raster.numbers import errors, gains, launches, verdict
+from gemmsim.study.raster import QUOTED, Launch, RasterStudy, Sweep
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
-from gemmsim.report import charts
-from gemmsim.report.raster_page import raster_page
+from gemmsim.report.page import render
+from gemmsim.report.raster import charts
+from gemmsim.report.raster.page import page
 
 
 def launch(group_m: int, read: float, time_s: float, clock: float, predicted: float, n: int = 4096) -> Launch:
@@ -88,7 +88,7 @@ def test_the_page_has_a_section_a_problem() -> None:
     p = predict(np.asarray([4096]), 4096, 4096, gpu="h200_sxm")
     rows = Measured(p.problem, p.config, {}, np.ones(1), load_gpu("h200_sxm"), "cold_clean")
     study = RasterStudy("s", "s.yaml", "A <title>", "Why?", rows, {}, ("",))
-    html = raster_page(study, SWEEPS)
+    html = render(page(study, SWEEPS))
     assert "A &lt;title&gt;" in html
     assert html.count('class="chart"') == 4
     assert "4096 x 8192 x 4096" in html

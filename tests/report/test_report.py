@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from gemmsim.report import numbers
+from gemmsim.report import errors
+from gemmsim.report.picks import numbers
+from gemmsim.report.table import table
 from gemmsim.report.units import human
-from gemmsim.study import Outcome, load_study, run
+from gemmsim.study import load_picks
+from gemmsim.study.picks.outcome import Outcome
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
-from gemmsim.report import charts
-from gemmsim.report.study_page import study_page
+from gemmsim.report import charts, look
+from gemmsim.report.page import render
+from gemmsim.report.picks.page import page
 
 SMALL = """\
 title: "A small <study> & its page"
@@ -40,12 +44,12 @@ top: 2
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     path: Path = tmp_path_factory.mktemp("study") / "small.yaml"
     path.write_text(SMALL)
-    return run(load_study(str(path)))
+    return load_picks(str(path)).run()
 
 
 @pytest.fixture(scope="module")
 def html(outcome: Outcome) -> str:
-    return study_page(outcome)
+    return render(page(outcome))
 
 
 @pytest.mark.parametrize(
@@ -79,15 +83,15 @@ def test_a_pass_is_the_sum_of_its_launches(outcome: Outcome) -> None:
 
 
 def test_errors_are_those_of_the_rows_beside_them(outcome: Outcome) -> None:
-    points = [r for r in numbers.points(outcome).rows() if r["file"] == "register_tile_fp32.csv.gz"]
-    table = [r for r in numbers.evidence(outcome).rows() if r["file"] == "register_tile_fp32"]
+    points = [r for r in errors.points(outcome.recorded).rows() if r["file"] == "register_tile_fp32.csv.gz"]
+    table = [r for r in errors.errors(outcome.recorded).rows() if r["file"] == "register_tile_fp32"]
     mape = sum(r["mape"] * r["rows"] for r in table) / sum(r["rows"] for r in table)
     assert sum(r["rows"] for r in table) == len(points) == 1170
     assert mape == pytest.approx(sum(abs(r["error"]) for r in points) / len(points))
 
 
 def test_held_out_errors_stand_beside_the_fitted_ones(outcome: Outcome) -> None:
-    table = numbers.evidence(outcome)
+    table = errors.errors(outcome.recorded)
     bases = set(table.data["basis"])
     assert bases >= {"fitted", "held out"}
     assert any("how well the model fits" in note for note in table.notes)
@@ -101,7 +105,7 @@ def test_timed_gemms_show_choice_best_and_cublas(outcome: Outcome) -> None:
 
 
 def drawn(outcome: Outcome) -> dict[str, charts.Chart]:
-    picks, points = numbers.all_picks(outcome), numbers.points(outcome)
+    picks, points = numbers.all_picks(outcome), errors.points(outcome.recorded)
     return {
         "bars": charts.time_bars(picks),
         "roofline": charts.roofline(picks, numbers.roofs(outcome)),
@@ -130,7 +134,7 @@ def test_a_chart_holds_its_tables_numbers(outcome: Outcome) -> None:
 
 
 def test_charts_stand_tables_of_one_row(outcome: Outcome) -> None:
-    one = numbers.table("one", "One", (), numbers.points(outcome).rows()[:1])
+    one = table("one", "One", (), errors.points(outcome.recorded).rows()[:1])
     assert charts.predicted_against_measured(one).to_dict()
     assert charts.ratio_against_time(one).to_dict()
 
@@ -167,10 +171,10 @@ def test_the_page_shows_the_tables_figures(html: str, outcome: Outcome) -> None:
     parser = Loads()
     parser.feed(html)
     shown = {text.strip() for text in parser.shown}
-    for table in (numbers.picks(outcome, "all"), numbers.totals(outcome), numbers.speedups(outcome),
-                  numbers.evidence(outcome), numbers.at_hand(outcome), numbers.shortlist(outcome)):  # fmt: skip
-        assert {cell for row in table.text() for cell in row} <= shown, table.name
-        assert set(table.notes) <= shown, table.name
+    for one in (numbers.picks(outcome, "all"), numbers.totals(outcome), numbers.speedups(outcome),
+                  errors.errors(outcome.recorded), numbers.at_hand(outcome), numbers.shortlist(outcome)):  # fmt: skip
+        assert {cell for row in one.text() for cell in row} <= shown, one.name
+        assert set(one.notes) <= shown, one.name
 
 
 def test_the_page_escapes_text_and_stays_small(html: str) -> None:
@@ -183,5 +187,5 @@ def test_the_page_escapes_text_and_stays_small(html: str) -> None:
 def test_the_page_follows_theme_width_and_paper(html: str) -> None:
     for rule in ("prefers-color-scheme: dark", "max-width: 560px", "@media print", "width=device-width"):
         assert rule in html
-    for colour in charts.PALETTE:
+    for colour in look.PALETTE:
         assert f'.chart svg [fill="{colour}"]' in html

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsim.report.search_numbers import points, summary
-from gemmsim.study import SearchStudy
-from gemmsim.study.curves import Curve
+from gemmsim.report.search.numbers import points, summary
+from gemmsim.study.search import Curve, SearchStudy
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
-from gemmsim.report import charts
-from gemmsim.report.search_page import search_page
+from gemmsim.report.page import render
+from gemmsim.report.search import charts
+from gemmsim.report.search.page import page
 
 
 def curve(sampler: str, first: float) -> Curve:
@@ -42,10 +42,10 @@ def test_the_chart_is_valid_and_holds_every_trial_in_per_cent() -> None:
 
 
 def test_the_page_has_both_charts_the_figures_and_names_what_is_given() -> None:
-    html = search_page(SearchStudy("s", "s.yaml", "A <title>", "Why?", CURVES))
+    html = render(page(SearchStudy("s", "s.yaml", "A <title>", "Why?", CURVES)))
     assert "A &lt;title&gt;" in html
     assert html.count('class="chart"') == 2
     assert '"in turn"' in html
     assert "1.6 %" in html
-    one = search_page(SearchStudy("s", "s.yaml", "T", "Q", CURVES[2:]))
+    one = render(page(SearchStudy("s", "s.yaml", "T", "Q", CURVES[2:])))
     assert one.count('class="chart"') == 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from gemmsim.measured import Measured, read_measured
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.problem import FloatArray
 from gemmsim.rows import Table, read_csv
-
-if TYPE_CHECKING:
-    from gemmsim.study.document import RasterDocument
+from gemmsim.study import document
+from gemmsim.study.base import Progress, Study, quiet
+from gemmsim.study.document import Text
 
 #: column of the counters -> what it is here, and the least it may be: what others are divided by is not 0
 COUNTED = {
@@ -30,17 +30,34 @@ COUNTED = {
 QUOTED = (0.20, 0.40)
 
 
+class Document(document.Document):
+    """A study of raster orders, as written; counters, rows: the same launches counted and timed, files beside it."""
+
+    counters: Text
+    rows: Text
+
+
 @dataclass(frozen=True)
-class RasterStudy:
+class RasterStudy(Study):
     """A checked study of raster orders. counted: the columns of COUNTED, an entry a row; unstable: of its timing."""
 
-    name: str
-    path: str
-    title: str
-    question: str
+    kind: ClassVar[str] = "raster"
+    doing: ClassVar[str] = "Simulating"
     rows: Measured
     counted: Mapping[str, FloatArray]
     unstable: tuple[str, ...]
+
+    def groups(self) -> list[tuple[str, str]]:
+        """Problem and tile of each row."""
+        return [_group(self.rows, i) for i in range(len(self.rows))]
+
+    def steps(self) -> int:
+        """A step a launch."""
+        return len(self.rows)
+
+    def run(self, progress: Progress = quiet) -> list[Sweep]:
+        """Every launch simulated and predicted."""
+        return sweeps(self, progress)
 
 
 @dataclass(frozen=True)
@@ -95,10 +112,10 @@ class Sweep:
         return float(getattr(self.rowwise, what)) / float(getattr(at, what)) - 1
 
 
-def raster_study(path: Path, document: RasterDocument) -> RasterStudy:
+def read(path: Path, asked: Document) -> RasterStudy:
     """The study with its rows. Raises GemmsimError where they cannot be read, or a row was not counted."""
-    timed = str(path.parent / document.rows)
-    rows, table, counters = read_measured(timed), read_csv(timed), read_csv(str(path.parent / document.counters))
+    timed = str(path.parent / asked.rows)
+    rows, table, counters = read_measured(timed), read_csv(timed), read_csv(str(path.parent / asked.counters))
     if "group_m" not in rows.config.values:
         raise GemmsimError(f"{timed}: no column group_m: expected launches that differ in it")
     place = _places(rows, counters)
@@ -106,7 +123,7 @@ def raster_study(path: Path, document: RasterDocument) -> RasterStudy:
     status = table.columns.get("status", ["ok"] * len(table))
     words = table.columns.get("unstable", [""] * len(table))
     unstable = tuple(word for word, ran in zip(words, status, strict=True) if ran == "ok")
-    study = RasterStudy(path.stem, str(path), document.title, document.question, rows, counted, unstable)
+    study = RasterStudy(path.stem, str(path), asked.title, asked.question, rows, counted, unstable)
     for problem, tile in {_group(rows, i) for i in range(len(rows))} - {
         _group(rows, i) for i in np.flatnonzero(rows.config["group_m"] == 1).tolist()
     }:
@@ -137,7 +154,7 @@ def _group(rows: Measured, i: int) -> tuple[str, str]:
     return f"{q.m[i]} x {q.n[i]} x {q.k[i]}", config_key(config)
 
 
-def sweeps(study: RasterStudy, progress: Callable[[int], object] = lambda step: None) -> list[Sweep]:
+def sweeps(study: RasterStudy, progress: Progress = quiet) -> list[Sweep]:
     """Every launch simulated and predicted, in the order of the rows; progress is told of each."""
     rows, q = study.rows, study.rows.problem
     p = predict(q.m, q.n, q.k, gpu=rows.gpu, dtype=q.dtype, family=rows.config.family, config=rows.config,

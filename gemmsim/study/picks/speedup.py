@@ -10,12 +10,12 @@ import numpy as np
 from gemmsim.comparison import with_group
 from gemmsim.hardware import Gpu
 from gemmsim.model.predict import predict
-from gemmsim.study.plan import Study, Work
+from gemmsim.study.picks.plan import PicksStudy
+from gemmsim.study.recorded import DEFAULTS, FITTED
+from gemmsim.study.workload import Work
 
 #: a figure whose loss costs less than this is no reason
 LEAST_GAIN = 1.02
-#: where coefficients come from: measured rows of the GPU, or physical defaults
-FITTED, DEFAULTS = "fitted", "defaults"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Speedup:
 FIGURES = ("memory bandwidth", "L2", "SMs", "clock", "math rate per SM")
 
 
-def speedups(study: Study, best_s: Callable[[Gpu, Work, str, str], float]) -> Iterator[Speedup]:
+def speedups(study: PicksStudy, best_s: Callable[[Gpu, Work, str, str], float]) -> Iterator[Speedup]:
     """Each GPU against the one named before it, a variant and dtype at a time.
 
     best_s(gpu, work, dtype, basis) is the time of the best configuration.
@@ -60,7 +60,7 @@ def speedups(study: Study, best_s: Callable[[Gpu, Work, str, str], float]) -> It
 
 
 def _speedup(
-    study: Study, variant: str, dtype: str, new: Gpu, old: Gpu, kind: str,
+    study: PicksStudy, variant: str, dtype: str, new: Gpu, old: Gpu, kind: str,
     best_s: Callable[[Gpu, Work, str, str], float],
 ) -> Speedup:  # fmt: skip
     works = [work for work in study.works if work.variant == variant]
@@ -74,7 +74,7 @@ def _speedup(
     return Speedup(variant, dtype, new.name, old.name, new_s, total(old), kind, factors)
 
 
-def basis(study: Study, dtype: str, new: Gpu, old: Gpu) -> str:
+def basis(study: PicksStudy, dtype: str, new: Gpu, old: Gpu) -> str:
     """FITTED only where both are: fitted coefficients against defaults would compare fits, not chips."""
     for family in [f for f, d in study.kernels if d == dtype]:
         for gpu in (new, old):
@@ -83,7 +83,7 @@ def basis(study: Study, dtype: str, new: Gpu, old: Gpu) -> str:
     return FITTED
 
 
-def best_time(study: Study, gpu: Gpu, work: Work, dtype: str, basis: str) -> float:
+def best_time(study: PicksStudy, gpu: Gpu, work: Work, dtype: str, basis: str) -> float:
     """Seconds of the fastest configuration of any family."""
     times = []
     for family in [f for f, d in study.kernels if d == dtype]:

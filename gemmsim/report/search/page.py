@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gemmsim.report import charts
-from gemmsim.report.numbers import slug
-from gemmsim.report.page import Chart, Page, Section, render
-from gemmsim.report.search_numbers import points, summary
-from gemmsim.study import SearchStudy
-from gemmsim.study.curves import Curve
+from gemmsim.report.page import Chart, Page, Section
+from gemmsim.report.search import charts
+from gemmsim.report.search.numbers import points, summary
+from gemmsim.report.table import slug
+from gemmsim.study.search import Curve, SearchStudy
 
 #: what the names of the model-guided search's variants begin with
 _OWN = "model-guided"
@@ -27,13 +26,13 @@ _WORDS = (
 )  # fmt: skip
 
 
-def search_page(study: SearchStudy) -> str:
-    """The HTML of a study."""
+def page(study: SearchStudy) -> Page:
+    """The page of a study of searches."""
     lines = ["Searches replayed over recorded rows, measured; the space of a shape is what was recorded of it."]
     kernels = dict.fromkeys(curve.rows for curve in study.curves)
     sections = [_section(rows, [c for c in study.curves if c.rows == rows]) for rows in kernels]
     folded = Section("All trials", folded=[points(study.curves)])
-    return render(Page(study.title, study.question, lines, [*sections, folded], list(_WORDS)))
+    return Page(study.title, study.question, lines, [*sections, folded], list(_WORDS))
 
 
 def _section(rows: str, curves: Sequence[Curve]) -> Section:

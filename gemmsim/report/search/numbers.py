@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gemmsim.report.numbers import Column, Table, table
-from gemmsim.study.curves import Curve
+from gemmsim.report.table import Column, Table, table
+from gemmsim.study.search import Curve
 
 #: trials after which a table has the mean regret
 SHOWN = (1, 5, 10, 20)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
 from gemmsim.problem import FloatArray
 from gemmsim.rows import Table, read_csv
-
-if TYPE_CHECKING:
-    from gemmsim.study.document import SearchDocument
+from gemmsim.study import document
+from gemmsim.study.base import Progress, Study, quiet
+from gemmsim.study.document import Text
 
 #: a search is done when its best is within this of the best recorded
 DONE = 0.01
@@ -49,18 +49,30 @@ def read_curves(table: Table) -> list[Curve]:
     return curves
 
 
+class Document(document.Document):
+    """A study of searches, as written; rows: the recorded curves, a file beside the study's."""
+
+    rows: Text
+
+
 @dataclass(frozen=True)
-class SearchStudy:
+class SearchStudy(Study):
     """A checked study of searches."""
 
-    name: str
-    path: str
-    title: str
-    question: str
+    kind: ClassVar[str] = "search"
     curves: tuple[Curve, ...]
 
+    def steps(self) -> int:
+        """One: the curves are there."""
+        return 1
 
-def search_study(path: Path, document: SearchDocument) -> SearchStudy:
+    def run(self, progress: Progress = quiet) -> tuple[Curve, ...]:
+        """The recorded curves."""
+        progress(1)
+        return self.curves
+
+
+def read(path: Path, asked: Document) -> SearchStudy:
     """The study with its curves. Raises GemmsimError where they cannot be read."""
-    curves = read_curves(read_csv(str(path.parent / document.rows)))
-    return SearchStudy(path.stem, str(path), document.title, document.question, tuple(curves))
+    curves = read_curves(read_csv(str(path.parent / asked.rows)))
+    return SearchStudy(path.stem, str(path), asked.title, asked.question, tuple(curves))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gemmsim.explanation import MEANING
-from gemmsim.report import charts, numbers
-from gemmsim.report.page import Chart, Page, Section, render
-from gemmsim.study import Outcome, Study
+from gemmsim.report import charts, errors
+from gemmsim.report.page import Chart, Page, Section
+from gemmsim.report.picks import numbers
+from gemmsim.report.table import slug, table
+from gemmsim.study.picks import PicksStudy
+from gemmsim.study.picks.outcome import Outcome
 
 _L2_WORDS = {
     "cold_clean": "nothing of the operands is in the L2, and no dirty lines",
@@ -16,10 +19,10 @@ _L2_WORDS = {
 }
 
 
-def study_page(outcome: Outcome) -> str:
-    """The HTML of a study."""
+def page(outcome: Outcome) -> Page:
+    """The page of a study of picks."""
     study = outcome.study
-    return render(Page(study.title, study.question, list(_lines(outcome)), list(_sections(outcome)), _words(outcome)))
+    return Page(study.title, study.question, list(_lines(outcome)), list(_sections(outcome)), _words(outcome))
 
 
 def _lines(outcome: Outcome) -> Iterator[str]:
@@ -37,9 +40,9 @@ def _sections(outcome: Outcome) -> Iterator[Section]:
     compared = [numbers.speedups(outcome)] if outcome.speedups else []
     yield Section("In short", tables=[numbers.totals(outcome), *compared])
     for variant in study.variants:
-        table = numbers.picks(outcome, variant)
-        chart = Chart(f"time_{numbers.slug(variant)}", "Predicted time of one launch", charts.time_bars(table))
-        yield Section(f"Tiles: {numbers.label(study, variant)}", charts=[chart], tables=[table])
+        picked = numbers.picks(outcome, variant)
+        chart = Chart(f"time_{slug(variant)}", "Predicted time of one launch", charts.time_bars(picked))
+        yield Section(f"Tiles: {numbers.label(study, variant)}", charts=[chart], tables=[picked])
     yield _roofline(outcome)
     if outcome.recorded:
         yield _evidence(outcome)
@@ -48,21 +51,21 @@ def _sections(outcome: Outcome) -> Iterator[Section]:
 
 def _roofline(outcome: Outcome) -> Section:
     roofs = numbers.roofs(outcome)
-    first = numbers.table("picks", "Picks", (), [r for r in numbers.shortlist(outcome).rows() if r["rank"] == 1])
+    first = table("picks", "Picks", (), [r for r in numbers.shortlist(outcome).rows() if r["rank"] == 1])
     chart = Chart("roofline", "Picks under each GPU's roof", charts.roofline(first, roofs))
     return Section("Roofline", charts=[chart], tables=[roofs])
 
 
 def _evidence(outcome: Outcome) -> Section:
-    table = numbers.evidence(outcome)
-    points = numbers.points(outcome)
+    points = errors.points(outcome.recorded)
     hand = numbers.at_hand(outcome)
     rows = f"{len(points):,} recorded rows (of many of a kernel a part is drawn), shaded: within 10 %"
     drawn = [
         Chart("predicted_against_measured", rows, charts.predicted_against_measured(points)),
         Chart("ratio_against_time", "The same, as a ratio", charts.ratio_against_time(points)),
     ]
-    return Section("Predicted against measured", charts=drawn, tables=[table, *([hand] if len(hand) else [])])
+    tables = [errors.errors(outcome.recorded), *([hand] if len(hand) else [])]
+    return Section("Predicted against measured", charts=drawn, tables=tables)
 
 
 def _words(outcome: Outcome) -> list[tuple[str, str]]:
@@ -81,7 +84,7 @@ def _words(outcome: Outcome) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def _tile_words(study: Study) -> str:
+def _tile_words(study: PicksStudy) -> str:
     words = {
         "triton": "w num_warps, s num_stages, g group_m",
         "wgmma": "s stages, c consumers, m and n cluster, g group_m, h hilbert, k split_k",

@@ -1,66 +1,18 @@
-"""The tables of a report: plain columns in SI units that a test, a chart, a CSV and the page all read."""
+"""The tables of a study of picks."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gemmsim.ranking import cublas
-from gemmsim.report.units import human
-from gemmsim.study import Outcome, Study, Work
-from gemmsim.study.outcome import Candidate
-from gemmsim.study.recorded import Recorded
-from gemmsim.study.speedup import DEFAULTS, FITTED
-from gemmsim.validate import score
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: `key` of the data, `title` and `unit` for people (gemmsim.report.units)."""
-
-    key: str
-    title: str
-    unit: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns of one length. `data` may hold more columns than are shown: charts and CSV have them all."""
-
-    name: str
-    title: str
-    shown: tuple[Column, ...]
-    data: Mapping[str, Sequence[Any]]
-    notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(next(iter(self.data.values()), ()))
-
-    def numeric(self, key: str) -> bool:
-        """Whether every value of a column that is there is a number."""
-        there = [v for v in self.data[key] if v is not None]
-        return bool(there) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in there)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A mapping a row, plain Python values."""
-        names = list(self.data)
-        return [dict(zip(names, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
-
-    def text(self) -> list[list[str]]:
-        """The shown cells as people read them, a list a row."""
-        return [[human(row[c.key], c.unit) for c in self.shown] for row in self.rows()]
-
-
-def table(name: str, title: str, shown: Iterable[Column], rows: Sequence[Mapping[str, Any]], *notes: str) -> Table:
-    """A Table from rows that share their keys."""
-    columns = tuple(shown)
-    keys = list(rows[0]) if rows else [c.key for c in columns]
-    return Table(name, title, columns, {k: [row[k] for row in rows] for k in keys}, notes)
-
+from gemmsim.report.table import Column, Table, slug, table
+from gemmsim.study.picks import PicksStudy
+from gemmsim.study.picks.outcome import Candidate, Outcome
+from gemmsim.study.recorded import DEFAULTS, Recorded
+from gemmsim.study.workload import Work
 
 _PICKS = (
     Column("gpu", "GPU"),
@@ -112,7 +64,7 @@ def shortlist(outcome: Outcome) -> Table:
     )
 
 
-def _picked(study: Study) -> list[Column]:
+def _picked(study: PicksStudy) -> list[Column]:
     """Family and dtype only where there is more than one."""
     kernels = [Column("family", "kernel")] if len(study.spaces) > 1 else []
     dtypes = [Column("dtype", "dtype")] if len(study.dtypes) > 1 else []
@@ -131,7 +83,7 @@ def _pick(c: Candidate) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def plan(study: Study) -> Table:
+def plan(study: PicksStudy) -> Table:
     """The GEMMs of a study."""
     shown = (
         Column("variant", "variant"), Column("gemm", "GEMM"), Column("size", "M x N x K"), Column("count", "launches"),
@@ -162,7 +114,7 @@ def totals(outcome: Outcome) -> Table:
 
 
 def _total(
-    study: Study, variant: str, gpu: str, dtype: str, peak: float | None, picked: Sequence[Candidate]
+    study: PicksStudy, variant: str, gpu: str, dtype: str, peak: float | None, picked: Sequence[Candidate]
 ) -> dict[str, Any]:
     mine = [c for c in picked if (c.variant, c.gpu, c.dtype) == (variant, gpu, dtype)]
     seconds, flops = sum(c.time_s * c.count for c in mine), study.flops(variant)
@@ -201,85 +153,6 @@ def speedups(outcome: Outcome) -> Table:
     return table("speedups", "What the newer card buys", shown, rows, *notes)
 
 
-#: slices of gemmsim.validate that the report shows
-_SLICES = ("no spills, aligned", "spills", "unaligned N or K")
-
-
-def evidence(outcome: Outcome) -> Table:
-    """Errors of the recorded rows a file, what is hard apart; below them the error held out of each fit."""
-    shown = (
-        Column("file", "rows of"), Column("which", "which"), Column("rows", "rows"), Column("shapes", "shapes"),
-        Column("mape", "MAPE", "1"), Column("median", "median", "1"), Column("p90", "p90", "1"),
-        Column("spearman", "Spearman", "rho"), Column("regret", "regret", "1"), Column("basis", "basis"),
-    )  # fmt: skip
-    rows = [row for r in outcome.recorded for row in _errors(r)]
-    fits = {r.kernel: r for r in outcome.recorded if r.fit().get("held_out")}
-    for r in fits.values():
-        rows += [_held_out(r, which, figures) for which, figures in r.fit()["held_out"]["of"].items()]
-    return table("errors", "Predicted against measured: errors", shown, rows, *_trust(outcome.recorded))
-
-
-def _errors(r: Recorded) -> list[dict[str, Any]]:
-    found = score(r.rows, r.prediction.calibration)
-    return [
-        {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file.split(".")[0], "which": name, "rows": e.rows,
-         "shapes": e.shapes, "mape": e.mape, "median": e.median, "p90": e.p90, "spearman": e.spearman,
-         "regret": e.regret[1], "basis": r.basis}
-        for name, e in found.items() if name in _SLICES
-    ]  # fmt: skip
-
-
-def _held_out(r: Recorded, which: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The error that the calibration file says its fit had on rows kept from it."""
-
-    def share(key: str) -> float | None:
-        return said[key] / 100 if isinstance(said.get(key), int | float) else None
-
-    return {
-        "gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.kernel, "which": which, "rows": None, "shapes": None,
-        "mape": share("mape_pct"), "median": share("median_pct"), "p90": share("p90_pct"),
-        "spearman": said.get("spearman"), "regret": share("top1_regret_pct"), "basis": "held out",
-    }  # fmt: skip
-
-
-def _trust(recorded: Sequence[Recorded]) -> list[str]:
-    if not recorded:
-        return []
-    files = ", ".join(f"{r.file} ({len(r.rows):,} rows, {r.rows.l2})" for r in recorded)
-    notes = [
-        f"Rows: {files}, recorded on {', '.join(sorted({r.rows.gpu.name for r in recorded}))}. Predicted in the rows' "
-        "own L2 condition, with the compiler's registers, spills and shared memory."
-    ]
-    if any(r.basis == FITTED for r in recorded):
-        notes.append(
-            "Basis fitted: the coefficients come from these very rows, so those lines say how well the model fits, not "
-            "how well it foretells. Held out: fits on half of the configurations x half of the shapes, scored on "
-            "configurations and shapes they never saw. README says more."
-        )
-    return notes
-
-
-def points(outcome: Outcome) -> Table:
-    """Every recorded row beside its prediction."""
-    shown = (
-        Column("kernel", "kernel"), Column("size", "M x N x K"), Column("config", "tile"),
-        Column("measured_s", "measured", "s"), Column("predicted_s", "predicted", "s"), Column("error", "error", "1"),
-    )  # fmt: skip
-    rows = [row for r in outcome.recorded for row in _points(r)]
-    return table("predicted_against_measured", "Predicted against measured: rows", shown, rows)
-
-
-def _points(r: Recorded) -> list[dict[str, Any]]:
-    p = r.rows.problem
-    numbers = (x.tolist() for x in (p.m, p.n, p.k, r.rows.time_s, r.prediction.time_s))
-    return [
-        {"gpu": r.rows.gpu.name, "kernel": r.kernel, "file": r.file, "l2": r.rows.l2, "m": m, "n": n, "k": k,
-         "size": f"{m} x {n} x {k}", "config": key, "measured_s": t, "predicted_s": s, "error": s / t - 1,
-         "reason": reason}
-        for m, n, k, t, s, key, reason in zip(*numbers, r.keys(), r.prediction.reasons, strict=True)
-    ]  # fmt: skip
-
-
 def at_hand(outcome: Outcome) -> Table:
     """GEMMs of the study whose shape has recorded rows: the model's choice among them against the best of them."""
     shown = (
@@ -315,16 +188,11 @@ def _hand(r: Recorded, w: Work) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def label(study: Study, variant: str) -> str:
+def label(study: PicksStudy, variant: str) -> str:
     """A variant as a heading: prefill, M = 2048."""
     sizes = sorted({w.m for w in study.works if w.variant == variant})
     m = f"M = {sizes[0]}" if len(sizes) == 1 else f"M from {sizes[0]} to {sizes[-1]}"
     return f"{variant}, {m}"
-
-
-def slug(text: str) -> str:
-    """Letters, digits and underscores, for names of files and elements."""
-    return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_") or "x"
 
 
 def roofs(outcome: Outcome) -> Table:

@@ -13,9 +13,11 @@ from gemmsim.hardware import Gpu
 from gemmsim.model.calibration import UNCALIBRATED
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.ranking import TIE
-from gemmsim.study.plan import Study, Work
-from gemmsim.study.recorded import Recorded, recorded_rows
-from gemmsim.study.speedup import DEFAULTS, FITTED, Speedup, best_time, speedups
+from gemmsim.study.base import Progress
+from gemmsim.study.picks.plan import PicksStudy
+from gemmsim.study.picks.speedup import Speedup, best_time, speedups
+from gemmsim.study.recorded import DEFAULTS, FITTED, Recorded, recorded_rows
+from gemmsim.study.workload import Work
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Candidate:
 class Outcome:
     """What a study found."""
 
-    study: Study
+    study: PicksStudy
     candidates: tuple[Candidate, ...]
     speedups: tuple[Speedup, ...]
     recorded: tuple[Recorded, ...]
@@ -68,16 +70,7 @@ class Outcome:
         return [c for c in self.candidates if c.rank == 1]
 
 
-def steps(study: Study) -> int:
-    """How many times `run` calls its progress function."""
-    return len(study.gpus) * len(study.works) * len(study.dtypes) + _compared(study) + 1
-
-
-def _compared(study: Study) -> int:
-    return (len(study.gpus) - 1) * len(study.dtypes) * len(study.variants)
-
-
-def run(study: Study, progress: Callable[[int], object] = lambda step: None) -> Outcome:
+def run(study: PicksStudy, progress: Progress) -> Outcome:
     """Predict everything the study asks for; no GPU needed. Raises GemmsimError where no configuration fits a GPU."""
     candidates: list[Candidate] = []
     for gpu in study.gpus:
@@ -94,7 +87,7 @@ def run(study: Study, progress: Callable[[int], object] = lambda step: None) -> 
     return Outcome(study, tuple(candidates), tuple(gains), tuple(rows))
 
 
-def _remembered(study: Study) -> Callable[[Gpu, Work, str, str], float]:
+def _remembered(study: PicksStudy) -> Callable[[Gpu, Work, str, str], float]:
     """best_time, each case computed once."""
     known: dict[tuple[int, Work, str, str], float] = {}
     kept: list[Gpu] = []  # keeps the GPUs alive, so that their ids stay theirs
@@ -109,7 +102,7 @@ def _remembered(study: Study) -> Callable[[Gpu, Work, str, str], float]:
     return best_s
 
 
-def shortlist(study: Study, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]:
+def shortlist(study: PicksStudy, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]:
     """The fastest `top` configurations of one GEMM, all families together."""
     found: list[tuple[float, str, int]] = []
     searched = 0
@@ -128,7 +121,7 @@ def shortlist(study: Study, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]
 
 
 def _described(
-    study: Study, gpu: Gpu, work: Work, dtype: str, best: list[tuple[float, str, int]], searched: int
+    study: PicksStudy, gpu: Gpu, work: Work, dtype: str, best: list[tuple[float, str, int]], searched: int
 ) -> Iterator[Candidate]:
     times = [time_s for time_s, _, _ in best]
     for rank, (time_s, family, i) in enumerate(best, 1):
@@ -146,6 +139,6 @@ def _described(
 
 
 def _predict(
-    study: Study, gpu: Gpu, work: Work, dtype: str, family: str, config: Config, terms: bool = False
+    study: PicksStudy, gpu: Gpu, work: Work, dtype: str, family: str, config: Config, terms: bool = False
 ) -> Prediction:
     return predict(work.m, work.n, work.k, gpu=gpu, dtype=dtype, family=family, config=config, l2=study.l2, terms=terms)

@@ -9,8 +9,8 @@ import pytest
 from gemmsim import GemmsimError, predict
 from gemmsim.simulate.cache import traffic
 from gemmsim.simulate.launched import launched
-from gemmsim.study import RasterStudy, load_study, open_study
-from gemmsim.study.orders import Sweep, sweeps
+from gemmsim.study import load_picks, open_study
+from gemmsim.study.raster import RasterStudy, Sweep, sweeps
 
 YAML = "kind: raster\ntitle: T\nquestion: Q\ncounters: counters.csv\nrows: rows.csv\n"
 SAME = "gpu,family,dtype,m,n,k,bm,bn,bk,num_warps,num_stages,group_m,regs_per_thread,spill_bytes,smem_bytes"
@@ -88,7 +88,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         study(tmp_path, counters=[COUNTERS[0].replace("0.002", "0"), *COUNTERS[1:]])
     study(tmp_path)
     with pytest.raises(GemmsimError, match="kind is raster: expected a study of picks"):
-        load_study(str(tmp_path / "mine.yaml"))
+        load_picks(str(tmp_path / "mine.yaml"))
 
 
 def test_another_kernel_s_rows_are_none(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gemmsim.report.numbers import Column, Table, table
+from gemmsim.report.table import Column, Table, table
 from gemmsim.simulate.score import WRITTEN_BYTES
-from gemmsim.study.orders import QUOTED, Launch, Sweep
+from gemmsim.study.raster import QUOTED, Launch, RasterStudy, Sweep
 
 #: rank correlation of DRAM bytes and clock from which the one is said to fall with the other
 CLOCK_FALLS = -0.5
@@ -159,3 +159,16 @@ def _span(values: Any) -> str:
 
 def _percent(share: Any) -> str:
     return f"{100 * share:.1f} %"
+
+
+def asked(study: RasterStudy) -> Table:
+    """A row a problem and tile, with the orders that were counted."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for i, group in enumerate(study.groups()):
+        found.setdefault(group, []).append(int(study.rows.config["group_m"][i]))
+    shown = (Column("problem", "problem"), Column("tile", "tile"), Column("group_m", "group_m"))
+    rows = [
+        {"problem": problem, "tile": tile, "group_m": ", ".join(map(str, sorted(orders)))}
+        for (problem, tile), orders in found.items()
+    ]
+    return table("launches", "Launches", shown, rows)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gemmsim.report import charts
-from gemmsim.report.numbers import Table, slug
-from gemmsim.report.page import Chart, Page, Section, render
-from gemmsim.report.raster_numbers import errors, gains, launches, verdict
-from gemmsim.study import RasterStudy
-from gemmsim.study.orders import QUOTED, Sweep
+from gemmsim.report.page import Chart, Page, Section
+from gemmsim.report.raster import charts
+from gemmsim.report.raster.numbers import errors, gains, launches, verdict
+from gemmsim.report.table import Table, slug
+from gemmsim.study.raster import QUOTED, RasterStudy, Sweep
 
 #: columns that a section's table has not: all launches together have them
 _ELSEWHERE = ("problem", "kernel_time_s", "clock_hz", "predicted_s", "event_time_s", "unstable")
@@ -24,8 +23,8 @@ _WORDS = (
 )  # fmt: skip
 
 
-def raster_page(study: RasterStudy, sweeps: Sequence[Sweep]) -> str:
-    """The HTML of a study."""
+def page(study: RasterStudy, sweeps: Sequence[Sweep]) -> Page:
+    """The page of a study of raster orders."""
     rows = study.rows
     subject = (
         f"{len(rows)} launches of {rows.config.family} {rows.problem.dtype} on {rows.gpu.product}, L2 {rows.l2}. "
@@ -35,7 +34,7 @@ def raster_page(study: RasterStudy, sweeps: Sequence[Sweep]) -> str:
     short = Section("In short", tables=[gains(sweeps), errors(sweeps)])
     sections = [_section(problem, every) for problem in dict.fromkeys(every.data["problem"])]
     folded = Section("All launches", folded=[every])
-    return render(Page(study.title, study.question, [subject, *verdict(sweeps)], [short, *sections, folded], _WORDS))
+    return Page(study.title, study.question, [subject, *verdict(sweeps)], [short, *sections, folded], _WORDS)
 
 
 def _section(problem: str, every: Table) -> Section:

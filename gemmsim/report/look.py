@@ -1,0 +1,94 @@
+"""The look that all charts share: colours, axes, legends, and a chart as a picture.
+
+page.css recolours charts on dark, so the colours here are those on white.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import altair as alt
+from altair.utils.schemapi import debug_mode
+
+#: what a chart function gives
+Chart = alt.LayerChart | alt.FacetChart
+#: Okabe and Ito's palette, told apart by colour-blind readers; page.css maps each to a lighter one on dark
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7F00", "#7F7F7F")
+INK = "#1f2328"
+MUTED = "#59636e"
+GRID = "#d1d9e0"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+BAR_HEIGHT = 16
+
+
+def picture(chart: Chart, kind: str, width: int = 640) -> bytes:
+    """A chart as a PNG (twice the pixels, white behind) or an SVG: kind is 'png' or 'svg'."""
+    import vl_convert
+
+    spec = chart.properties(width=width, background="white").to_dict()
+    if kind == "svg":
+        return vl_convert.vegalite_to_svg(spec).encode()
+    drawn: bytes = vl_convert.vegalite_to_png(spec, scale=2)
+    return drawn
+
+
+def finish(chart: Chart, height: int) -> Chart:
+    """The look of every chart: as wide as its place, transparent, readable type, quiet grid."""
+    text: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "labelColor": MUTED, "titleColor": INK}
+    quiet: dict[str, Any] = {"gridColor": GRID, "domainColor": GRID, "tickColor": GRID, "titleFontWeight": "normal"}
+    legend = alt.LegendConfig(**text, titleFontWeight="normal", symbolOpacity=1)
+    sized = chart.properties(width="container", height=height, background="transparent")
+    view, axis = alt.ViewConfig(stroke=None), alt.AxisConfig(**text, **quiet)
+    drawn: Chart = sized.configure(font=FONT, view=view, axis=axis, legend=legend)
+    return drawn
+
+
+def inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Rows as the chart's own data, not checked one by one against Altair's schema, which takes a second for 3,000."""
+    with debug_mode(False):
+        return alt.InlineData(values=[_rounded(row) for row in rows])
+
+
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Six digits are enough to draw and halve the page."""
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()}
+
+
+def log_span(values: Sequence[float]) -> tuple[float, float]:
+    """A log axis that leaves a little room on both sides."""
+    return (min(values) / 1.25, max(values) * 1.25) if values else (1.0, 10.0)
+
+
+def log_scale(low: float, high: float) -> alt.Scale:
+    """A log scale from low to high, its ends not moved."""
+    return alt.Scale(type="log", domain=[float(f"{low:.4g}"), float(f"{high:.4g}")], nice=False)
+
+
+def log_axis(low: float, high: float) -> alt.Axis:
+    """Lines and labels at powers of ten; at 2 and 5 between them where there are few."""
+    powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    steps = (1, 2, 5) if math.log10(high / low) < 2.5 else (1,)
+    values = [p * s for p in powers for s in steps if low <= p * s <= high]
+    return alt.Axis(values=values, format=",~r", ticks=False)
+
+
+def colour(field: str, names: Sequence[str]) -> alt.Color:
+    """A colour a name, in the order of the names, with a legend; names may repeat."""
+    known = list(dict.fromkeys(names))
+    colours = [PALETTE[i % len(PALETTE)] for i in range(len(known))]
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=known, range=colours), legend=legend())
+
+
+def legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:
+    """A legend above or below, in two columns, so that it fits on a phone."""
+    return alt.Legend(orient=orient, title=None, columns=2, labelLimit=160, columnPadding=8, **more)
+
+
+def tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
+    """Tooltips of (field, number format); a field without a format is text."""
+    return [
+        alt.Tooltip(f"{name}:Q", format=form, title=name.replace("_", " ")) if form else alt.Tooltip(f"{name}:N")
+        for name, form in fields
+    ]
