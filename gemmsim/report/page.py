@@ -23,6 +23,8 @@ from gemmsim.report.units import human
 _HERE = Path(__file__).parent
 #: a text cell longer than this may break
 _LONG = 34
+#: a table of more rows than this scrolls in a box of its own on a screen
+_TALL = 40
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def render(page: Page) -> str:
     return _template().render(
         title=page.title, question=page.question, lines=page.lines, sections=page.sections, words=page.words,
         version=__version__, heads=_heads, cells=_cells, css=Markup(_text("page.css")), script=Markup(_text("page.js")),
-        bundle=Markup(_bundle()),
+        bundle=Markup(_bundle()), tall=_TALL,
     )  # fmt: skip
 
 
@@ -102,8 +104,8 @@ def _cells(table: Table) -> list[list[dict[str, Any]]]:
 
 
 def _cell(value: Any, text: str, number: bool) -> dict[str, Any]:
-    """number: right-aligned and sorted by its value; missing ones have an empty value and sort last."""
-    if not number:
-        return {"text": text, "kind": "long" if len(text) > _LONG else "", "value": None}
+    """number: right-aligned and sorted by its value, text by what it says; missing ones sort last."""
     known = value is not None and value == value
+    if not number:
+        return {"text": text, "kind": "long" if len(text) > _LONG else "", "value": None if known else ""}
     return {"text": text, "kind": "number", "value": repr(float(value)) if known else ""}
