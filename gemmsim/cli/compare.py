@@ -75,7 +75,7 @@ def command(
     change gains on average over all orders of changing them (Shapley's value). Energy is an estimate from above: the
     power limit of the board times the time. No GPU is needed.
     """
-    check_chart(chart, out)
+    check_chart(chart)
     names = _names(gpus)
     what_if = _changes(changes, baseline or names[0])
     every = family == "all"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from gemmsim import families
+from gemmsim.cli.apart import check_apart
 from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS, l2_condition
 from gemmsim.config import _SHORT
 from gemmsim.errors import GemmsimError, unknown
@@ -61,6 +62,11 @@ class Command(click.Command):
             if negative and error.option_name.lstrip("-")[:1] in "0123456789.":
                 raise _no_dimension("M N K", negative[0]) from None
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, where no file is read and written. Raises GemmsimError where one is."""
+        check_apart(ctx)
+        return super().invoke(ctx)
 
 
 def whole(low: int, high: int) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
@@ -151,14 +157,8 @@ def form_options(command: _F) -> _F:
 def form(dtype_b: str | None, layout: str, batch_size: str | None, beta: bool, epilogue: str) -> Form:
     """The Form that the options say, its dtype aside. Raises GemmsimError naming the option whose value is none."""
     steps = epilogue_steps(epilogue, "--epilogue")
-    batch = number_option("--batch-size", batch_size, 1, MAX_DIMENSION) or 1
-    return Form(
-        dtype_b=said_dtype(dtype_b, "--dtype-b"),
-        layout=said_layout(layout, "--layout"),
-        beta=beta,
-        epilogue=steps,
-        batch=batch,
-    )
+    return Form(dtype_b=said_dtype(dtype_b, "--dtype-b"), layout=said_layout(layout, "--layout"), beta=beta,
+                epilogue=steps, batch=number_option("--batch-size", batch_size, 1, MAX_DIMENSION) or 1)  # fmt: skip
 
 
 def epilogue_steps(text: str, where: str) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from gemmsim.cli.options import (
     refuse_beside_batch,
     required_gpu,
 )
-from gemmsim.cli.tables import Column, check_apart, emit_record, human, output_options, send
+from gemmsim.cli.tables import Column, emit_record, human, output_options, send
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
@@ -95,7 +95,6 @@ def command(
 
 def _batch(path: str, out: str | None, options: Any) -> None:
     """Read, predict, write; without the garbage collector, which finds nothing and takes a tenth of the time."""
-    check_apart(out, "--out", {"--batch": path})
     import gc
 
     from gemmsim.cli.batch import predict_table

@@ -7,7 +7,6 @@ turns it into what people read: TFLOP/s, GB/s (base 10), MiB, us below 1 ms.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import textwrap
@@ -17,7 +16,6 @@ from typing import Any, TypeVar
 
 import click
 
-from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out, whole_file
 
 FORMATS = ("table", "json", "csv")
@@ -112,18 +110,6 @@ def emit_record(
         cells, room = [(c.title or c.key, c.text(record)) for c in columns], _room(wrap=out is None)
         lines = [line for cell in cells for line in _lines(cell, (width, 0), (False, False), room)]
         send("\n".join([*lines, *notes]) + "\n", out)
-
-
-def check_apart(out: str | None, option: str, others: Mapping[str, str | None]) -> None:
-    """Raise GemmsimError for an output file that is also one of the others, option -> file; a device may be both."""
-    for other, path in others.items():
-        if out and path and os.path.realpath(out) == os.path.realpath(path) and _is_file(out):
-            raise GemmsimError(f"{option} {out}: expected another file than {other}'s")
-
-
-def _is_file(path: str) -> bool:
-    """Whether it is a regular file, or would be one."""
-    return os.path.isfile(path) or not os.path.exists(path)
 
 
 def send(text: str, out: str | None) -> None:
