@@ -230,13 +230,9 @@ def real_option(option: str, text: str, low: float, high: float) -> float:
 
 
 def family_and_dtype(
-    family: str | None,
-    dtype: str | None,
-    *,
-    gpu: str | None = None,
-    family_at: str = "--family",
+    family: str | None, dtype: str | None, *, gpu: str | None = None, family_at: str = "--family",
     dtype_at: str = "--dtype",
-) -> tuple[str, str]:
+) -> tuple[str, str]:  # fmt: skip
     """Both names, from either: a family's first dtype that the GPU has, a dtype's first family.
 
     Raises GemmsimError for an odd pair.
@@ -248,7 +244,8 @@ def family_and_dtype(
         family = "triton" if name is None else _family_for(name, dtype_at)
     have = families.family(family, where=family_at).DTYPES
     if name is not None and name not in have:
-        raise GemmsimError(f"{dtype_at} is {dtype!r}: family {family} has {', '.join(have)}")
+        others = families.would_do(families.families_for(name))
+        raise GemmsimError(f"{dtype_at} is {dtype!r}: family {family} has {', '.join(have)}{others}")
     return family, name or have[0]
 
 
