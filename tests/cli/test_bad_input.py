@@ -186,6 +186,8 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--set", "tdp_w=nan"): ("tdp_w is nan", "20 to 3000 W"),
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--set", "t4:tdp_w=90"): ("'t4'", "h200_sxm"),
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--set", "tdp_w=500", "--set", "tdp_w=6e2"): ("tdp_w", "twice"),
+    ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--set", "sm_count=1_00"): ("'sm_count=1_00'", "FIGURE=VALUE"),
+    ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--set", ":sm_count=9"): ("':sm_count=9'", "FIGURE=VALUE"),
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--chart", "c.pdf"): ("--chart c.pdf", ".html"),
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--chart", "c.svg", "--out", "c.svg"): ("another file",),
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--out", "no/x.csv"): ("--out no/x.csv", "'no'"),
