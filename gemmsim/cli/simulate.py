@@ -21,7 +21,7 @@ from gemmsim.cli.options import (
     refuse_beside_batch,
     whole_number,
 )
-from gemmsim.cli.tables import Column, emit, emit_record, human, output_options, progress
+from gemmsim.cli.tables import Column, emit, emit_record, human, output_options, progress, said_format
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 from gemmsim.rows import check_out
@@ -99,11 +99,12 @@ def command(
 
     found = simulate(p, how=how, profiled=profiled)
     notes = [*_notes(p, found, how), *_traced(found, trace)]
-    if format in (None, "table"):
+    format = said_format(format, out)
+    if format == "table":
         emit([*_rows(found)], _COLUMNS, "table", out, notes=notes)
     else:
         record = _record(p, found, how)
-        emit_record(record, [Column(key) for key in record], str(format), out)
+        emit_record(record, [Column(key) for key in record], format, out)
 
 
 def _how(raster: str, cluster: str, persistent: bool) -> How:

@@ -50,14 +50,24 @@ class Column:
 
 
 def output_options(default: str | None = "table") -> Callable[[_F], _F]:
-    """Options --format and --out (parameters `format`, `out`); a missing output folder is refused before any work."""
+    """Options --format and --out (parameters `format`, `out`); a missing output folder is refused before any work.
+
+    With a default, a format that is not asked for is what the name of --out says, else that; without, it is None, and
+    the verb asks `said_format`, or writes csv with --batch.
+    """
 
     def add(command: _F) -> _F:
-        out = click.option("--out", metavar="FILE", callback=_folder_exists, help="Write there instead of to stdout.")
-        kind = click.option("--format", type=click.Choice(FORMATS), default=default, show_default=bool(default))
+        out = click.option("--out", metavar="FILE", callback=_folder_exists, is_eager=True,
+                           help="Write there instead of to stdout.")  # fmt: skip
+        kind = click.option("--format", type=click.Choice(FORMATS), callback=_named if default else None,
+                            help="[default: json or csv where --out ends so, else table]")  # fmt: skip
         return kind(out(command))
 
     return add
+
+
+def _named(ctx: click.Context, parameter: click.Parameter, format: str | None) -> str:
+    return said_format(format, ctx.params.get("out"))
 
 
 def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | None) -> str | None:
