@@ -95,8 +95,8 @@ def place_options(command: _F) -> _F:
         (
             click.option("--gpu", metavar="G", help="Name (h200_sxm), device string, or file (./mychip.yaml)."),
             click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]"),
-            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's "
-                "first; in rank all of them, in split the first that shares tiles out along K]"),
+            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}; in rank and pad all, too.  "
+                "[default: the dtype's first; in rank all, in split the first that shares tiles out along K]"),
             click.option(
                 "--l2", metavar="C", help=f"What the L2 holds at the start: {', '.join(L2_CONDITIONS)}.  "
                 f"[default: {DEFAULT_L2}]",

@@ -192,6 +192,7 @@ LINES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--chart", "c.svg", "--out", "c.svg"): ("another file",),
     ("compare", "64", "64", "64", "--gpus", "h200_sxm", "--out", "no/x.csv"): ("--out no/x.csv", "'no'"),
     ("pad", "64", "64", "64"): ("--gpu", "missing"),
+    ("pad", "64", "64", "64", *G, "--family", "al"): ("--family", "'al'", "did you mean all?"),
     ("pad", "64", "0", "64", *G): ("N", "'0'"),
     ("pad", "64", "64", *G): ("M N K", "2 values"),
     ("pad", "64", "64", "64", *G, "--family", "cutlas"): ("--family", "'cutlas'"),
