@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import click
 
 from gemmsim.errors import GemmsimError
-from gemmsim.store import default_name
 
 #: options that name a file to write
 OUTPUTS = ("out", "trace", "each", "chart")
@@ -33,6 +32,8 @@ def _files(ctx: click.Context) -> Iterator[tuple[str, str, str]]:
     for parameter in ctx.command.params:
         name, value = str(parameter.name), ctx.params.get(str(parameter.name))
         if name == "store" and value is None:
+            from gemmsim.store import default_name
+
             value = default_name()
         for text in value if isinstance(value, tuple | list) else (value,):
             if isinstance(text, str) and text and _names_file(parameter, text):
