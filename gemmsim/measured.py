@@ -130,11 +130,19 @@ def read_measured(
     time_s, or median_s, is the time; a median over twice min_s was disturbed, and min_s stands for it. Rows with a
     column status other than ok are left out. Raises GemmsimError for rows that differ in what they are or lack a time.
     """
-    table = read_csv(path)
+    return measured_rows(read_csv(path), gpu=gpu, family=family, dtype=dtype, l2=l2)
+
+
+def measured_rows(
+    table: Table, *, gpu: str | None = None, family: str | None = None, dtype: str | None = None,
+    l2: str | None = None, chip: Gpu | None = None,
+) -> Measured:  # fmt: skip
+    """As read_measured, of a CSV that has been read; chip: the GPU that its rows name, where that is known."""
+    path = table.path
     said = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
     what = {name: _one(table, name, given) for name, given in said.items()}
     try:
-        chip, dtype_ = load_gpu(what["gpu"]), dtype_name(what["dtype"])
+        chip, dtype_ = chip or load_gpu(what["gpu"]), dtype_name(what["dtype"])
         families.check_dtype(what["family"], dtype_)
     except GemmsimError as error:
         raise GemmsimError(f"{path}: {error}") from None

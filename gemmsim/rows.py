@@ -52,6 +52,11 @@ class Table:
     def __contains__(self, column: object) -> bool:
         return column in self.columns
 
+    def take(self, rows: Sequence[int]) -> Table:
+        """These rows, which keep their lines."""
+        columns = {name: [cells[i] for i in rows] for name, cells in self.columns.items()}
+        return Table(self.path, columns, [self.lines[i] for i in rows])
+
     def place(self, row: int, column: str = "") -> str:
         """Where a row or a cell stands, for a message."""
         where = f"{self.path}, row {row + 1} (line {self.lines[row]})"

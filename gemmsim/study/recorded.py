@@ -10,7 +10,7 @@ from typing import Any
 from gemmsim import families
 from gemmsim.config import config_key
 from gemmsim.hardware import Gpu
-from gemmsim.measured import Measured, read_measured
+from gemmsim.measured import Measured, measured_rows
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.paths import data_folder
 from gemmsim.rows import Table, read_csv
@@ -78,13 +78,17 @@ def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
     if gpu is None or _first(table, "family") not in families.FAMILIES:
         return
-    rows = read_measured(str(path))
+    rows = measured_rows(table)
+    yield Recorded(path.name, rows, predicted(rows, gpu))
+
+
+def predicted(rows: Measured, gpu: Gpu) -> Prediction:
+    """Measured rows predicted under their own condition, with the compiler's facts."""
     p = rows.problem
-    prediction = predict(
+    return predict(
         p.m, p.n, p.k, gpu=gpu, dtype=p.form, family=rows.config.family, config=rows.config, facts=rows.facts,
         l2=rows.l2,
     )  # fmt: skip
-    yield Recorded(path.name, rows, prediction)
 
 
 def _first(table: Table, column: str) -> str:
