@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gemmsim.errors import GemmsimError
-from gemmsim.hardware import Gpu
+from gemmsim.hardware import Gpu, gpu_names
 from gemmsim.measured import measured_rows
 from gemmsim.problem import FloatArray
 from gemmsim.rows import Table, read_csv
@@ -66,14 +66,16 @@ class Timings:
         for key in dict.fromkeys(keys):
             name, family, dtype, condition, status = key
             if status == "ok" and name in chips and condition == l2 and (family, dtype) in kernels:
-                yield _timed(self.table.take([i for i, k in enumerate(keys) if k == key]), chips[name])
+                yield _timed(self.table.take(np.flatnonzero([k == key for k in keys])), chips[name])
 
 
 def _timed(table: Table, gpu: Gpu) -> Timed:
-    rows = measured_rows(table, chip=gpu)
+    known = gpu.name if gpu.name.partition(":")[0] in gpu_names() else gpu.path  # a file of the user's own
+    rows = measured_rows(replace(table, columns={**table.columns, "gpu": [known] * len(table)}))
+    found = predicted("measured.csv", rows, gpu)
     nothing = np.full(len(rows), np.nan)
     library = table.number("cublas_time_s", blank_ok=True) if "cublas_time_s" in table else nothing
-    return Timed("measured.csv", rows, predicted(rows, gpu), library)
+    return Timed(found.file, found.rows, found.prediction, library)
 
 
 def read_timings(path: str, campaign: str) -> Timings:

@@ -87,7 +87,7 @@ def run(study: PicksStudy, progress: Progress) -> Outcome:
     for gain in speedups(study, _remembered(study)):
         gains.append(gain)
         progress(1)
-    rows = [] if study.measure == "none" else recorded_rows(study.gpus)
+    rows = [] if study.measure == "none" else recorded_rows(study.gpus, study.kernels)
     progress(1)
     return Outcome(study, tuple(candidates), tuple(gains), tuple(rows))
 
