@@ -14,6 +14,7 @@ from gemmsim.report.look import (
     PALETTE,
     Chart,
     colour,
+    csv_inline,
     finish,
     inline,
     legend,
@@ -53,7 +54,7 @@ def ratio_against_time(points: Table) -> Chart:
     """Predicted over measured against measured time: what the log-log chart is too coarse to show."""
     rows = _compared(points)
     low, high = log_span([r["measured_us"] for r in rows])
-    bottom, top = log_span([r["ratio"] for r in rows] + [1 - BAND, 1 + BAND])
+    bottom, top = log_span([r["predicted_us"] / r["measured_us"] for r in rows] + [1 - BAND, 1 + BAND])
     ratio = log_scale(bottom, top)
     x = alt.X("measured_us:Q", title="measured time, us", scale=log_scale(low, high), axis=log_axis(low, high))
     values = [v for v in (0.25, 0.5, 0.7, 0.9, 1, 1.1, 1.4, 2, 4) if bottom <= v <= top]
@@ -76,7 +77,7 @@ def _compared(points: Table) -> list[dict[str, Any]]:
     """
     rows = [
         {"kernel": r["kernel"], "size": r["size"], "tile": r["config"], "measured_us": _short(1e6 * r["measured_s"]),
-         "predicted_us": _short(1e6 * r["predicted_s"]), "ratio": _short(r["predicted_s"] / r["measured_s"])}
+         "predicted_us": _short(1e6 * r["predicted_s"])}
         for r in points.rows() if r["predicted_s"] == r["predicted_s"]
     ]  # fmt: skip
     rows.sort(key=lambda r: r["measured_us"])
@@ -91,7 +92,8 @@ def _short(x: float) -> float:
 
 
 def _cloud(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
-    dots = alt.Chart(inline(rows)).mark_point(filled=True, size=14, opacity=0.45)
+    dots = alt.Chart(csv_inline(rows)).mark_point(filled=True, size=14, opacity=0.45)
+    dots = dots.transform_calculate(ratio="datum.predicted_us / datum.measured_us")
     names = sorted({r["kernel"] for r in rows})
     cloud: alt.Chart = dots.encode(
         x=x, y=y, color=colour("kernel", names), shape=alt.Shape("kernel:N", legend=None),

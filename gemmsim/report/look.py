@@ -5,6 +5,8 @@ page.css recolours charts on dark, so the colours here are those on white.
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -49,6 +51,17 @@ def inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Rows as the chart's own data, not checked one by one against Altair's schema, which takes a second for 3,000."""
     with debug_mode(False):
         return alt.InlineData(values=[_rounded(row) for row in rows])
+
+
+def csv_inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Rows as the chart's own data in CSV, a third of what JSON takes; for many. Numbers stay numbers."""
+    names = list(rows[0]) if rows else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(_rounded(row).values() for row in rows)
+    kinds = {name: "number" if isinstance(rows[0][name], int | float) else "string" for name in names}
+    return alt.InlineData(values=text.getvalue(), format=alt.CsvDataFormat(type="csv", parse=kinds))
 
 
 def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:

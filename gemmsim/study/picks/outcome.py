@@ -17,6 +17,7 @@ from gemmsim.ranking import TIE
 from gemmsim.study.base import Progress
 from gemmsim.study.picks.plan import PicksStudy
 from gemmsim.study.picks.speedup import Speedup, best_time, speedups
+from gemmsim.study.picks.terms import pick_parts
 from gemmsim.study.recorded import DEFAULTS, FITTED, Recorded, recorded_rows
 from gemmsim.study.timed import Timed, Timings
 from gemmsim.study.workload import Work
@@ -66,6 +67,7 @@ class Outcome:
     candidates: tuple[Candidate, ...]
     speedups: tuple[Speedup, ...]
     recorded: tuple[Recorded, ...]  # rows that ship
+    parts: tuple[Mapping[str, float], ...]  # of each pick: seconds by term
     timings: Timings | None = None  # what was timed for it, failures too
     timed: tuple[Timed, ...] = ()  # of them what ran
 
@@ -89,7 +91,9 @@ def run(study: PicksStudy, progress: Progress) -> Outcome:
         progress(1)
     rows = [] if study.measure == "none" else recorded_rows(study.gpus, study.kernels)
     progress(1)
-    return Outcome(study, tuple(candidates), tuple(gains), tuple(rows))
+    parts = pick_parts(study, [c for c in candidates if c.rank == 1])
+    progress(1)
+    return Outcome(study, tuple(candidates), tuple(gains), tuple(rows), tuple(parts))
 
 
 def _remembered(study: PicksStudy) -> Callable[[Gpu, Work, str, str], float]:

@@ -75,9 +75,9 @@ class PicksStudy(Study):
         return replace(self, gpus=read_gpus(names, "--gpus", self.dtypes))
 
     def steps(self) -> int:
-        """A step a GEMM, GPU and dtype, one a pair of GPUs compared, and one for the rows."""
+        """A step a GEMM, GPU and dtype, one a pair of GPUs compared, one for the rows and one for the terms."""
         compared = (len(self.gpus) - 1) * len(self.dtypes) * len(self.variants)
-        return len(self.gpus) * len(self.works) * len(self.dtypes) + compared + 1
+        return len(self.gpus) * len(self.works) * len(self.dtypes) + compared + 2
 
     def run(self, progress: Progress = quiet) -> Outcome:
         """Predict everything the study asks for. Raises GemmsimError where no configuration fits a GPU."""
