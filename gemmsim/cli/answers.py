@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import tempfile
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,8 +71,13 @@ def _check_folder(folder: Path, option: str) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise GemmsimError(f"{option} {folder}: expected a folder, found a file {str(there)!r}")
-    if not os.access(there, os.W_OK):
-        raise GemmsimError(f"{option} {folder}: cannot be written: nothing can be, in {there}")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise GemmsimError(
+            f"{option} {folder}: cannot be written: nothing can be, in {there}: {error.strerror}"
+        ) from None
 
 
 def made(folder: Path) -> Path:

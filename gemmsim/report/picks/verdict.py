@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,16 @@ def verdict(outcome: Outcome, totals: Table) -> Iterator[str]:
 
 def _pass(study: PicksStudy, variant: str, dtype: str, rows: Sequence[dict[str, Any]], picked: list[Candidate]) -> str:
     what = label(study, variant) + (f", {dtype}" if len(study.dtypes) > 1 else "")
-    times = listed([f"{human(r['time_s'], 's')} on {r['gpu']} ({r['bounds'].split(', ')[0]})" for r in rows])
+    times = listed([f"{human(r['time_s'], 's')} on {r['gpu']} (bound by {_bound(r)})" for r in rows])
     tiles = listed([_most([c for c in picked if c.gpu == r["gpu"]]) for r in rows])
-    return f"{what}: the GEMMs of a pass take {times}, by what bounds most of it; picked most: {tiles}. Predicted."
+    return f"{what}: the GEMMs of a pass are predicted to take {times}; the tile picked most is {tiles}."
+
+
+def _bound(total: Mapping[str, Any]) -> str:
+    """What bounds most of a pass, or all."""
+    first, *others = total["bounds"].split(", ")
+    name = first.rpartition(" ")[0].rpartition(" ")[0]
+    return f"{name}, mostly" if others else name
 
 
 def _most(picked: Sequence[Candidate]) -> str:
