@@ -86,7 +86,7 @@ WRONG = [
     ("bm: [64, 128]", "bm: [64, big]", ("vary.triton.bm", "'big'", "whole numbers")),
     ("bm: [64, 128]", "blocks: [64, 128]", ("vary.triton", "'blocks'", "bm")),
     ("triton: {bm", "register_tile: {bm", ("vary", "'register_tile'", "triton")),
-    ("measure: none", "measure: maybe", ("measure is 'maybe'", "'none' or 'recorded'")),
+    ("measure: none", "measure: maybe", ("measure is 'maybe'", "'none', 'recorded' or 'run'")),
     ("top: 3", "top: 0", ("top is 0", "1 to 1000")),
     ("top: 3", "top: 3\nl2: hot", ("l2 is 'hot'", "cold_clean")),
     ("top: 3", "top: 3\ntop: 4", ("top", "twice")),

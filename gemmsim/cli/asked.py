@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gemmsim import families
 from gemmsim.bench.task import CUBLAS, Ask, Conditions
@@ -23,6 +23,9 @@ from gemmsim.conditions import DEFAULT_L2, l2_condition
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.problem import Form, form_of
 from gemmsim.rows import Index, Table
+
+if TYPE_CHECKING:
+    from gemmsim.study.base import Launch
 
 #: what may stand behind --against, a dtype after a colon aside
 LIBRARIES = (CUBLAS,)
@@ -164,4 +167,14 @@ def of_study(name: str, said: Said) -> Asked:
         configs = [tuple(space.row(i).items()) for i in range(len(space))]
         for m, n, k in dict.fromkeys((w.m, w.n, w.k) for w in study.works):
             asks += [Ask(m, n, k, form, family, config, how) for config in configs]
+    return distinct(asks)
+
+
+def of_launches(launches: Sequence[Launch], said: Said) -> Asked:
+    """The launches of a study, each once."""
+    asks = []
+    for x in launches:
+        form = form_of(x.dtype)
+        how = said.under(x.l2, form, "the study's l2")
+        asks.append(Ask(x.m, x.n, x.k, form, x.family, tuple(x.config.items()), how))
     return distinct(asks)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gemmsim.cli.campaign import Rows, measured
 from gemmsim.cli.options import (
     Command,
     configuration_given,
@@ -29,9 +27,8 @@ from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
 if TYPE_CHECKING:
-    from gemmsim.bench.campaign import Result, Settings
+    from gemmsim.bench.campaign import Settings
     from gemmsim.cli.asked import Asked
-    from gemmsim.store import Row, Store
 
 #: campaign of configurations that are measured one by one
 SINGLE = "single"
@@ -111,12 +108,12 @@ def command(
         refuse_beside_batch(configuration_given(tile, parameters), batch)
         table = read_csv(batch)
         found = ask.of_batch(table, said)
-        rows = _run(found, settings, Store(), os.path.realpath(str(out)))
+        rows = measured(found, settings, Store(), os.path.realpath(str(out)))
         _write(str(out), found, rows, table)
     elif study is not None:
         refuse_beside(configuration_given(tile, parameters), "--study", "expected it where M N K are given")
         found = ask.of_study(study, said)
-        rows = _run(found, settings, Store(), study)
+        rows = measured(found, settings, Store(), study)
         if out is not None:
             _write(out, found, rows, None)
     else:
@@ -125,78 +122,7 @@ def command(
     return 0
 
 
-class _Rows:
-    """The rows of a campaign by ask, and what interrupted it."""
-
-    def __init__(self, asked: Asked, store: Store, campaign: str, result: Result) -> None:
-        known = {row["key"]: row for row in store.rows(campaign)}
-        self.gpu = result.gpu
-        self.by_ask: list[Row] = []
-        for i, ask in enumerate(asked.asks):
-            row = known.get(result.keys[i]) if i < len(result.keys) else None
-            self.by_ask.append(row or {**ask.identity(campaign, result.gpu, ""), "status": "pending"})
-        self.stopped: BaseException | None = None
-
-
-def _run(asked: Asked, settings: Settings, store: Store, campaign: str) -> _Rows:
-    """Measure what is missing; the campaign's rows, whole or as far as they came."""
-    from dataclasses import replace
-
-    from gemmsim.bench.campaign import Result, run
-
-    if asked.gpu is not None:
-        settings = replace(settings, gpu=asked.gpu)
-    result, stopped = Result(), None
-    try:
-        with _bar(len(asked.asks)) as step:
-            run(asked.asks, replace(settings, campaign=campaign), store, result, step)
-    except (KeyboardInterrupt, GemmsimError) as error:
-        if not result.gpu:
-            raise
-        stopped = error
-    click.echo(_summary(result, len(asked.asks)), err=True)
-    try:
-        rows = _Rows(asked, store, campaign, result)
-    except GemmsimError as error:
-        raise stopped or error from None
-    rows.stopped = stopped
-    return rows
-
-
-def _summary(result: Result, asked: int) -> str:
-    """Rows by status, unstable ones, rows a second."""
-    new = sum(result.statuses.values())
-    parts = [f"{count} {status}" for status, count in result.statuses.most_common()]
-    parts += [f"{result.kept} were there"] if result.kept else []
-    left = asked - new - result.kept
-    parts += [f"{left} not measured"] if left else []
-    rate = f"{new / result.wall_s:.1f} rows/s, {result.wall_s:.1f} s" if result.wall_s else ""
-    return f"{asked} rows: {', '.join(parts)}; {result.unstable} unstable; {rate}"
-
-
-@contextlib.contextmanager
-def _bar(rows: int) -> Iterator[Any]:
-    """A bar with rate and time left before a person; nothing where nobody looks."""
-    if not sys.stderr.isatty():
-        yield lambda done, row: None
-        return
-    began, measured = time.monotonic(), [0]
-
-    def rate(item: object) -> str:
-        return f"{measured[0] / max(time.monotonic() - began, 1e-9):.1f} rows/s"
-
-    with click.progressbar(
-        length=rows, label="Measuring", file=sys.stderr, show_pos=True, item_show_func=rate
-    ) as bar:  # fmt: skip
-
-        def step(done: int, row: Any) -> None:
-            measured[0] += row is not None
-            bar.update(done - bar.pos)
-
-        yield step
-
-
-def _write(out: str, asked: Asked, rows: _Rows, table: Any) -> None:
+def _write(out: str, asked: Asked, rows: Rows, table: Any) -> None:
     """One line a row of the input, with the input's further columns behind; then what stopped the campaign."""
     from gemmsim.rowfile import columns
     from gemmsim.rows import write_csv
@@ -220,7 +146,7 @@ def _one(asked: Asked, settings: Settings, out: str | None) -> int:
     from gemmsim.config import config_key
     from gemmsim.store import Store
 
-    rows = _run(asked, replace(settings, again=True), Store(), SINGLE)
+    rows = measured(asked, replace(settings, again=True), Store(), SINGLE)
     if rows.stopped is not None:
         raise rows.stopped
     row = rows.by_ask[0]

@@ -28,13 +28,15 @@ class Report:
     """What an answer comes to.
 
     shown: tables to print, by their name in JSON; files: tables to write, by the file's name; page: made when asked
-    for, as it needs the packages that draw; more: what JSON has besides.
+    for, as it needs the packages that draw; more: what JSON has besides; answer: the answer to the question in a
+    sentence, where it is not the page's first line.
     """
 
     shown: Mapping[str, Table]
     files: Mapping[str, Table]
     page: Callable[[], Page]
     more: Mapping[str, Any] = field(default_factory=dict)
+    answer: str = ""
 
 
 def plan_of(study: Study) -> Plan:

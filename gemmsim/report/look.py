@@ -5,6 +5,8 @@ page.css recolours charts on dark, so the colours here are those on white.
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -57,6 +59,17 @@ def inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
         return alt.InlineData(values=[_rounded(row) for row in rows])
 
 
+def csv_inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Rows as the chart's own data in CSV, a third of what JSON takes; for many. Numbers stay numbers."""
+    names = list(rows[0]) if rows else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(_rounded(row).values() for row in rows)
+    kinds = {name: "number" if isinstance(rows[0][name], int | float) else "string" for name in names}
+    return alt.InlineData(values=text.getvalue(), format=alt.CsvDataFormat(type="csv", parse=kinds))
+
+
 def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
     """Six digits are enough to draw and halve the page."""
     return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()}
@@ -94,8 +107,9 @@ def shape(field: str, names: Sequence[str]) -> alt.Shape:
 
 
 def legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:
-    """A legend above or below, in two columns, so that it fits on a phone."""
-    return alt.Legend(orient=orient, title=None, columns=2, labelLimit=160, columnPadding=8, **more)
+    """A legend above or below, in two columns where not said otherwise, so that it fits on a phone."""
+    given = {"columns": 2, "labelLimit": 160, "columnPadding": 8} | more
+    return alt.Legend(orient=orient, title=None, **given)
 
 
 def tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:

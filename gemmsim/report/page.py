@@ -66,19 +66,25 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as HTML that loads nothing else."""
-    return _template().render(
+    return template("page.html.j2").render(
         title=page.title, question=page.question, lines=page.lines, sections=page.sections, words=page.words,
-        version=__version__, heads=_heads, cells=_cells, css=Markup(_text("page.css")), script=Markup(_text("page.js")),
+        version=__version__, heads=_heads, cells=_cells, css=Markup(css()), script=Markup(_text("page.js")),
         bundle=Markup(_bundle()), tall=_TALL,
     )  # fmt: skip
 
 
+def css() -> str:
+    """The look of every page."""
+    return _text("page.css")
+
+
 @lru_cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A template of this folder; what is put into it is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)
 
 
 @lru_cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+import gzip
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from gemmsim import families
 from gemmsim.config import config_key
 from gemmsim.hardware import Gpu
-from gemmsim.measured import Measured, read_measured
+from gemmsim.measured import Measured, measured_rows
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.paths import data_folder
 from gemmsim.rows import Table, read_csv
@@ -62,9 +64,19 @@ class Recorded:
         return said if isinstance(said, dict) else {}
 
 
-def recorded_rows(gpus: Sequence[Gpu]) -> list[Recorded]:
-    """The shipped rows of these GPUs for every family that gemmsim has, predicted."""
-    return [found for path in sorted(data_folder("studies").glob("*/*.csv.gz")) for found in _read(path, gpus)]
+def recorded_rows(gpus: Sequence[Gpu], kernels: Collection[tuple[str, str]] | None = None) -> list[Recorded]:
+    """The shipped rows of these GPUs for every family that gemmsim has, predicted; kernels: (family, dtype) wanted."""
+    paths = sorted(data_folder("studies").glob("*/*.csv.gz"))
+    if kernels is not None:
+        paths = [path for path in paths if _first_kernel(path) in kernels]
+    return [found for path in paths for found in _read(path, gpus)]
+
+
+def _first_kernel(path: Path) -> tuple[str, str]:
+    """Family and dtype of a file's first row, without reading more."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        row = next(csv.DictReader(file), {})
+    return row.get("family", ""), row.get("dtype", "")
 
 
 def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
@@ -78,13 +90,17 @@ def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
     if gpu is None or _first(table, "family") not in families.FAMILIES:
         return
-    rows = read_measured(str(path))
+    yield predicted(path.name, measured_rows(table), gpu)
+
+
+def predicted(file: str, rows: Measured, gpu: Gpu) -> Recorded:
+    """The rows of a file, predicted for this GPU under their own conditions."""
     p = rows.problem
     prediction = predict(
         p.m, p.n, p.k, gpu=gpu, dtype=p.form, family=rows.config.family, config=rows.config, facts=rows.facts,
         l2=rows.l2,
     )  # fmt: skip
-    yield Recorded(path.name, rows, prediction)
+    return Recorded(file, rows, prediction)
 
 
 def _first(table: Table, column: str) -> str:

@@ -51,7 +51,7 @@ def test_it_prints_tables_and_writes_page_and_rows(folder: Path, capsys: pytest.
         assert text in out
     made = folder / "gemmsim-reports" / "small"
     assert "report.html" in err
-    assert sorted(p.name for p in made.iterdir()) == ["candidates.csv", "picks.csv", "report.html"]
+    assert sorted(p.name for p in made.iterdir()) == ["candidates.csv", "picks.csv", "report.html", "terms.csv"]
     with (made / "picks.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["gpu"] for row in rows] == ["h100_sxm", "h200_sxm"]
@@ -80,7 +80,7 @@ def test_without_altair_tables_come_and_one_sentence_says_how_to_get_the_page(
     out, err = capsys.readouterr()
     assert "Picks" in out
     assert "pip install 'gemmsim[report]'" in err
-    assert sorted(p.name for p in (folder / "here").iterdir()) == ["candidates.csv", "picks.csv"]
+    assert sorted(p.name for p in (folder / "here").iterdir()) == ["candidates.csv", "picks.csv", "terms.csv"]
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,10 +236,9 @@ def test_the_file_is_small_enough_to_mail(report: Path) -> None:
 
 
 def test_names_that_look_like_markup_stay_text(chromium: Browser, tmp_path: Path) -> None:
-    from gemmsim.report.table import Column, table
-
     from gemmsim.report import charts
     from gemmsim.report.page import Chart, Page, Section, render
+    from gemmsim.report.table import Column, table
 
     evil = "</script></style><script>console.error('broken out')</script><!--"
     row = {"gemm": evil, "size": "1", "gpu": evil, "flops_per_s": 1e12}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gemmsim.report import errors
 from gemmsim.report.kinds import Plan, Report
 from gemmsim.report.picks import numbers
-from gemmsim.report.table import Table
 from gemmsim.study.picks import PicksStudy
 from gemmsim.study.picks.outcome import Outcome
 
 if TYPE_CHECKING:
     from gemmsim.report.page import Page
+
+#: tables that are printed, and those that are written, by the file's name
+_SHOWN = ("picks", "totals", "speedups", "errors", "timed")
+_FILES = {
+    "picks": "picks", "candidates": "candidates", "terms": "terms", "errors": "errors", "timed": "timed",
+    "points": "predicted_against_measured",
+}  # fmt: skip
 
 
 def plan(study: PicksStudy) -> Plan:
@@ -26,26 +31,14 @@ def plan(study: PicksStudy) -> Plan:
 
 
 def report(study: PicksStudy, outcome: Outcome) -> Report:
-    """Picks, totals, speed-ups, errors and the page."""
-    shown = _shown(outcome)
-    files = {"picks": shown["picks"], "candidates": numbers.shortlist(outcome)}
-    if outcome.recorded:
-        files |= {"errors": shown["errors"], "predicted_against_measured": errors.points(outcome.recorded)}
+    """Picks, totals, speed-ups, errors, what was timed and the page."""
+    tables = numbers.tables(outcome)
+    shown = {name: tables[name] for name in _SHOWN if name in tables}
+    files = {file: tables[name] for name, file in _FILES.items() if name in tables}
 
     def page() -> Page:
         from gemmsim.report.picks import page
 
-        return page.page(outcome)
+        return page.page(outcome, tables)
 
     return Report(shown, files, page, {"l2": study.l2})
-
-
-def _shown(outcome: Outcome) -> dict[str, Table]:
-    tables = {"picks": numbers.all_picks(outcome), "totals": numbers.totals(outcome)}
-    if outcome.speedups:
-        tables["speedups"] = numbers.speedups(outcome)
-    if outcome.recorded:
-        tables["errors"] = errors.errors(outcome.recorded)
-        hand = numbers.at_hand(outcome)
-        tables |= {"timed": hand} if len(hand) else {}
-    return tables

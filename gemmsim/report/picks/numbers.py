@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from gemmsim.ranking import cublas
+from gemmsim.report import errors
 from gemmsim.report.table import Column, Table, slug, table
 from gemmsim.study.picks import PicksStudy
 from gemmsim.study.picks.outcome import Candidate, Outcome
 from gemmsim.study.recorded import DEFAULTS, Recorded
+from gemmsim.study.timed import Timed
 from gemmsim.study.workload import Work
 
 _PICKS = (
@@ -156,17 +158,16 @@ def speedups(outcome: Outcome) -> Table:
 def at_hand(outcome: Outcome) -> Table:
     """GEMMs of the study whose shape has recorded rows: the model's choice among them against the best of them."""
     shown = (
-        Column("name", "GEMM"), Column("rows", "tiles"), Column("pick", "model's choice"),
+        Column("name", "GEMM"), Column("gpu", "GPU"), Column("source", "rows of"), Column("rows", "tiles"),
+        Column("pick", "model's choice"),
         Column("predicted_s", "predicted", "s"),
         Column("measured_s", "measured", "s"), Column("best", "best timed"), Column("best_s", "measured", "s"),
         Column("regret", "regret", "1"), Column("cublas_s", "cuBLAS", "s"),
     )  # fmt: skip
-    rows = [
-        row for r in outcome.recorded for w in outcome.study.works
-        if (r.rows.config.family, r.rows.problem.dtype) in outcome.study.kernels and (row := _hand(r, w))
-    ]  # fmt: skip
+    rows = [row for r in (*outcome.timed, *outcome.recorded) for w in outcome.study.works if (row := _hand(r, w))]
     note = (
-        "All measured under the same conditions. The choice is among the tiles timed for that shape, not all of them."
+        "The times of a line were measured under the same conditions. The choice is among the tiles timed for that "
+        "shape, not all of them."
     )
     return table("at_hand", "GEMMs of this study that were timed", shown, rows, note)
 
@@ -178,14 +179,62 @@ def _hand(r: Recorded, w: Work) -> dict[str, Any] | None:
     if not len(rows):
         return None
     pick, best = (int(rows[np.argmin(t[rows])]) for t in (r.prediction.time_s, measured_s))
-    library, keys = cublas(gpu, problem.dtype, w.m, w.n, w.k, r.rows.l2), r.keys()
+    keys = r.keys()
     return {
-        "gpu": gpu, "kernel": r.kernel, "file": r.file, "l2": r.rows.l2, "variant": w.variant, "gemm": w.name,
+        "gpu": gpu, "kernel": r.kernel, "file": r.file, "source": _source(r), "l2": r.rows.l2,
+        "variant": w.variant, "gemm": w.name,
         "name": f"{w.variant} {w.name}", "size": f"{w.m} x {w.n} x {w.k}", "rows": len(rows), "pick": keys[pick],
         "predicted_s": float(r.prediction.time_s[pick]), "measured_s": float(measured_s[pick]), "best": keys[best],
         "best_s": float(measured_s[best]), "regret": float(measured_s[pick] / measured_s[best] - 1),
-        "cublas_s": library.time_s if library and library.l2 == r.rows.l2 else None,
+        "cublas_s": _library(r, w, pick),
     }  # fmt: skip
+
+
+def _source(r: Recorded) -> str:
+    """Whose rows they are, in a word."""
+    return "this machine" if isinstance(r, Timed) else r.file.partition(".")[0]
+
+
+def _library(r: Recorded, w: Work, row: int) -> float | None:
+    """cuBLAS's time: in turn with the row if it was timed so, else a recorded one in the same L2 condition."""
+    if isinstance(r, Timed) and np.isfinite(r.cublas_s[row]):
+        return float(r.cublas_s[row])
+    found = cublas(r.rows.gpu.name, r.rows.problem.dtype, w.m, w.n, w.k, r.rows.l2)
+    return found.time_s if found and found.l2 == r.rows.l2 else None
+
+
+def terms(outcome: Outcome) -> Table:
+    """What the time of each pick is made of, a row a pick and term; the rows of a pick add up to its time."""
+    shown = (
+        Column("variant", "variant"), Column("gpu", "GPU"), Column("gemm", "GEMM"), Column("config", "tile"),
+        Column("term", "term"), Column("time_s", "part", "s"),
+    )  # fmt: skip
+    several = len(outcome.study.dtypes) > 1
+    rows = [
+        {"variant": c.variant, "gpu": c.gpu, "gemm": c.gemm, "dtype": c.dtype, "config": c.config,
+         "label": f"{c.gemm}, {c.gpu}" + (f", {c.dtype}" if several else ""), "term": term, "time_s": time_s}
+        for c, parts in zip(outcome.picks, outcome.parts, strict=True) for term, time_s in parts.items()
+    ]  # fmt: skip
+    return table("terms", "What the picks' times are made of", shown, rows)
+
+
+def of_variant(whole: Table, variant: str) -> Table:
+    """The rows of a variant, GEMM by GEMM."""
+    rows = [r for r in whole.rows() if r["variant"] == variant]
+    order = list(dict.fromkeys(r["gemm"] for r in rows))
+    return table(
+        f"{whole.name}_{slug(variant)}", whole.title, whole.shown, sorted(rows, key=lambda r: order.index(r["gemm"]))
+    )
+
+
+def tables(outcome: Outcome) -> dict[str, Table]:
+    """Every table that is more than a part of another, by its name in JSON; those without rows are left out."""
+    found = {"picks": all_picks(outcome), "totals": totals(outcome), "speedups": speedups(outcome)}
+    if outcome.recorded:
+        found["errors"] = errors.errors(outcome.recorded)
+    points = errors.points([*outcome.timed, *outcome.recorded])
+    found |= {"timed": at_hand(outcome), "points": points, "candidates": shortlist(outcome), "terms": terms(outcome)}
+    return {name: one for name, one in found.items() if len(one)}
 
 
 def label(study: PicksStudy, variant: str) -> str:

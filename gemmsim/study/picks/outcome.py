@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,9 @@ from gemmsim.ranking import TIE
 from gemmsim.study.base import Progress
 from gemmsim.study.picks.plan import PicksStudy
 from gemmsim.study.picks.speedup import Speedup, best_time, speedups
+from gemmsim.study.picks.terms import pick_parts
 from gemmsim.study.recorded import DEFAULTS, FITTED, Recorded, recorded_rows
+from gemmsim.study.timed import Timed, Timings
 from gemmsim.study.workload import Work
 
 
@@ -46,6 +49,7 @@ class Candidate:
     extrapolated: bool
     tied: bool  # with the one before or after it: times within gemmsim.ranking.TIE
     searched: int  # configurations that can launch
+    parameters: Mapping[str, int]
 
     @property
     def basis(self) -> str:
@@ -62,7 +66,10 @@ class Outcome:
     study: PicksStudy
     candidates: tuple[Candidate, ...]
     speedups: tuple[Speedup, ...]
-    recorded: tuple[Recorded, ...]
+    recorded: tuple[Recorded, ...]  # rows that ship
+    parts: tuple[Mapping[str, float], ...]  # of each pick: seconds by term
+    timings: Timings | None = None  # what was timed for it, failures too
+    timed: tuple[Timed, ...] = ()  # of them what ran
 
     @property
     def picks(self) -> list[Candidate]:
@@ -82,9 +89,11 @@ def run(study: PicksStudy, progress: Progress) -> Outcome:
     for gain in speedups(study, _remembered(study)):
         gains.append(gain)
         progress(1)
-    rows = recorded_rows(study.gpus) if study.measure == "recorded" else []
+    rows = [] if study.measure == "none" else recorded_rows(study.gpus, study.kernels)
     progress(1)
-    return Outcome(study, tuple(candidates), tuple(gains), tuple(rows))
+    parts = pick_parts(study, [c for c in candidates if c.rank == 1])
+    progress(1)
+    return Outcome(study, tuple(candidates), tuple(gains), tuple(rows), tuple(parts))
 
 
 def _remembered(study: PicksStudy) -> Callable[[Gpu, Work, str, str], float]:
@@ -124,18 +133,31 @@ def _described(
     study: PicksStudy, gpu: Gpu, work: Work, dtype: str, best: list[tuple[float, str, int]], searched: int
 ) -> Iterator[Candidate]:
     times = [time_s for time_s, _, _ in best]
-    for rank, (time_s, family, i) in enumerate(best, 1):
-        tied = sum(abs(t / time_s - 1) < TIE for t in times) > 1
-        config = study.spaces[family].take(np.asarray([i]))
-        p = _predict(study, gpu, work, dtype, family, config, terms=True)
-        rate, peak = float(p.tflops[0]) * 1e12, gpu.peak_flops(dtype)
+    tied = [sum(abs(t / time_s - 1) < TIE for t in times) > 1 for time_s in times]
+    said = {
+        family: _predict(study, gpu, work, dtype, family, study.spaces[family].take(np.asarray(places)), terms=True)
+        for family, places in _places(best).items()
+    }
+    peak, seen = gpu.peak_flops(dtype), Counter[str]()
+    for rank, (_, family, _) in enumerate(best, 1):
+        p, i = said[family], seen[family]
+        seen[family] += 1
+        rate, parameters = float(p.tflops[i]) * 1e12, p.config.row(i)
         yield Candidate(
             work.variant, work.name, work.m, work.n, work.k, work.count, gpu.name, dtype, rank, family,
-            config_key(config.row(0)), float(p.time_s[0]), rate, rate / peak if peak else float("nan"),
-            p.bound_by[0], int(p.blocks_per_sm[0]), float(p.waves[0]),
-            float(p.dram_read_bytes[0] + p.dram_write_bytes[0]), p.calibration.name, bool(p.extrapolated[0]), tied,
-            searched,
+            config_key(parameters), float(p.time_s[i]), rate, rate / peak if peak else float("nan"),
+            p.bound_by[i], int(p.blocks_per_sm[i]), float(p.waves[i]),
+            float(p.dram_read_bytes[i] + p.dram_write_bytes[i]), p.calibration.name, bool(p.extrapolated[i]),
+            tied[rank - 1], searched, parameters,
         )  # fmt: skip
+
+
+def _places(best: list[tuple[float, str, int]]) -> dict[str, list[int]]:
+    """Family -> the places of its configurations, in order of rank."""
+    found: dict[str, list[int]] = {}
+    for _, family, place in best:
+        found.setdefault(family, []).append(place)
+    return found
 
 
 def _predict(

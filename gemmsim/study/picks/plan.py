@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field
@@ -17,12 +17,13 @@ from gemmsim.errors import GemmsimError, unknown
 from gemmsim.hardware import Gpu
 from gemmsim.problem import dtype_name
 from gemmsim.study import document
-from gemmsim.study.base import Progress, Study, quiet
+from gemmsim.study.base import Launch, Measure, Progress, Study, quiet
 from gemmsim.study.document import L2, Texts
 from gemmsim.study.workload import Work, Workload, at, once, read_gpus, read_workload
 
 if TYPE_CHECKING:
     from gemmsim.study.picks.outcome import Outcome
+    from gemmsim.study.timed import Timings
 
 #: configurations of a family in a study; more are rather a slip in a list than a question
 MOST_CONFIGURATIONS = 1_000_000
@@ -36,7 +37,7 @@ class Document(document.Document):
     families: Texts
     dtypes: Texts
     vary: Any = "space"
-    measure: Literal["none", "recorded"] = "none"
+    measure: Measure = "none"
     top: Annotated[int, Field(ge=1, le=1000)] = 5
     l2: L2 = "cold_clean"
 
@@ -74,15 +75,41 @@ class PicksStudy(Study):
         return replace(self, gpus=read_gpus(names, "--gpus", self.dtypes))
 
     def steps(self) -> int:
-        """A step a GEMM, GPU and dtype, one a pair of GPUs compared, and one for the rows."""
+        """A step a GEMM, GPU and dtype, one a pair of GPUs compared, one for the rows and one for the terms."""
         compared = (len(self.gpus) - 1) * len(self.dtypes) * len(self.variants)
-        return len(self.gpus) * len(self.works) * len(self.dtypes) + compared + 1
+        return len(self.gpus) * len(self.works) * len(self.dtypes) + compared + 2
 
     def run(self, progress: Progress = quiet) -> Outcome:
         """Predict everything the study asks for. Raises GemmsimError where no configuration fits a GPU."""
         from gemmsim.study.picks.outcome import run
 
         return run(self, progress)
+
+    @property
+    def measures(self) -> bool:
+        """Whether its file says measure: run."""
+        return self.measure == "run"
+
+    @property
+    def timed_on(self) -> tuple[str, ...]:
+        """Its GPUs."""
+        return tuple(gpu.name for gpu in self.gpus)
+
+    def timing(self) -> str:
+        """The first few of each GEMM, of all kernels together."""
+        cases = len({(work.m, work.n, work.k) for work in self.works}) * len(self.dtypes)
+        names = self.timed_on
+        where = names[0] if len(names) == 1 else f"the one of {', '.join(names)} that is in the machine"
+        return f"the first {self.top} of {cases} GEMMs, up to {self.top * cases} launches, on {where}, L2 {self.l2}"
+
+    def launches(self, answer: Outcome) -> tuple[Launch, ...]:
+        """Every candidate."""
+        return tuple(Launch(c.gpu, c.m, c.n, c.k, c.family, c.dtype, self.l2, c.parameters) for c in answer.candidates)
+
+    def with_timings(self, answer: Outcome, timings: Timings) -> Outcome:
+        """The outcome with the rows of its kernels and GPUs, in its L2 condition."""
+        rows = tuple(timings.of(self.gpus, self.l2, self.kernels))
+        return replace(answer, timings=timings, timed=rows)
 
 
 def read(path: Path, asked: Document) -> PicksStudy:
