@@ -62,12 +62,13 @@ class Recorded:
         return said if isinstance(said, dict) else {}
 
 
-def recorded_rows(gpus: Sequence[Gpu]) -> list[Recorded]:
-    """The shipped rows of these GPUs for every family that gemmsim has, predicted."""
-    return [found for path in sorted(data_folder("studies").glob("*/*.csv.gz")) for found in _read(path, gpus)]
+def recorded_rows(gpus: Sequence[Gpu], kernels: Sequence[str] = (), dtypes: Sequence[str] = ()) -> list[Recorded]:
+    """The shipped rows of these GPUs, predicted; kernels: families, all that gemmsim has if left out, as dtypes."""
+    paths = sorted(data_folder("studies").glob("*/*.csv.gz"))
+    return [found for path in paths for found in _read(path, gpus, kernels or families.FAMILIES, dtypes)]
 
 
-def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
+def _read(path: Path, gpus: Sequence[Gpu], kernels: Sequence[str], dtypes: Sequence[str]) -> Iterator[Recorded]:
     table = read_csv(str(path))
     if not all(column in table for column in _SAYS) or not any(column in table for column in _TIMES):
         return
@@ -76,15 +77,21 @@ def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     if "unstable" in table and sum(map(bool, table.text("unstable"))) > MOST_UNSTABLE * len(table):
         return
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
-    if gpu is None or _first(table, "family") not in families.FAMILIES:
+    if gpu is None or _first(table, "family") not in kernels:
         return
-    rows = read_measured(str(path))
+    if dtypes and _first(table, "dtype") not in dtypes:
+        return
+    yield predicted(path.name, read_measured(str(path)), gpu)
+
+
+def predicted(file: str, rows: Measured, gpu: Gpu) -> Recorded:
+    """The rows of a file, predicted for this GPU under their own conditions."""
     p = rows.problem
     prediction = predict(
         p.m, p.n, p.k, gpu=gpu, dtype=p.form, family=rows.config.family, config=rows.config, facts=rows.facts,
         l2=rows.l2,
     )  # fmt: skip
-    yield Recorded(path.name, rows, prediction)
+    return Recorded(file, rows, prediction)
 
 
 def _first(table: Table, column: str) -> str:
