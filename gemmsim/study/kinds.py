@@ -23,6 +23,7 @@ KINDS: Mapping[str, str] = {
     "search": "recorded curves of searches: which sampler needs how many trials",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
     "evidence": "every recorded row of some GPUs beside its prediction: errors, and what the model's picks lose",
+    "ablation": "what each effect of the model buys: errors of recorded rows with it costing nothing",
 }
 DEFAULT_KIND = "picks"
 
