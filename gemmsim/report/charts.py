@@ -36,7 +36,7 @@ _TERM_COLOURS = dict(zip(("math", "latency", "dram", "shared", "l2", "issue", "w
 OTHER = "other"
 
 
-def predicted_against_measured(points: Table) -> Chart:
+def predicted_against_measured(points: Table, height: int = 400) -> Chart:
     """Predicted against measured time on log axes, coloured by kernel, with the diagonal and a band of 10 %."""
     rows = _compared(points)
     low, high = log_span([r[key] for r in rows for key in ("measured_us", "predicted_us")])
@@ -48,7 +48,7 @@ def predicted_against_measured(points: Table) -> Chart:
     )
     line = alt.Chart(inline([{"x": v} for v in (low, high)])).mark_line(color=MUTED, strokeWidth=1, clip=True)
     diagonal = line.encode(x=alt.X("x:Q", scale=log_scale(low, high)), y=alt.Y("x:Q", scale=log_scale(low, high)))
-    return finish(alt.layer(shade, diagonal, _cloud(rows, x, y)), height=400)
+    return finish(alt.layer(shade, diagonal, _cloud(rows, x, y)), height=height)
 
 
 def ratio_against_time(points: Table) -> Chart:

@@ -22,6 +22,8 @@ KINDS: Mapping[str, str] = {
     "picks": "the fastest predicted tiles of a workload's GEMMs on some GPUs",
     "search": "recorded curves of searches: which sampler needs how many trials",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
+    "evidence": "every recorded row of some GPUs beside its prediction: errors, and what the model's picks lose",
+    "ablation": "what each effect of the model buys: errors of recorded rows with it costing nothing",
 }
 DEFAULT_KIND = "picks"
 
