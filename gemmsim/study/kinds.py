@@ -22,6 +22,8 @@ KINDS: Mapping[str, str] = {
     "picks": "the fastest predicted tiles of a workload's GEMMs on some GPUs",
     "search": "recorded curves of searches: which sampler needs how many trials",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
+    "heatmap": "the best predicted and measured time over a plane of two parameters, such as bm and bn",
+    "padding": "what padded sizes are predicted to gain, and time against a size",
 }
 DEFAULT_KIND = "picks"
 
