@@ -88,10 +88,10 @@ def _measured(outcome: Outcome) -> Iterator[str]:
         worst = max(mine, key=lambda r: r["regret"])
         near, said, of = (_span(r[key] for r in mine) for key in ("near", "said_near", "cells"))
         yield (
-            f"Measured on {kernel[0]}, {kernel[1]}: within {100 * NEAR:.0f} % of a GEMM's best are {near} of {of} tiles "
-            f"that have rows (predicted of the same rows: {said}); the best of a tile is predicted {_percent(mean)} off "
-            f"on average, and the row predicted to be the fastest loses {_percent(worst['regret'])} at most "
-            f"({worst['gemm']})."
+            f"Measured on {kernel[0]}, {kernel[1]}: within {100 * NEAR:.0f} % of a GEMM's best are {near} of {of} "
+            f"tiles that have rows (predicted of the same rows: {said}); the best of a tile is predicted "
+            f"{_percent(mean)} off on average, and the row predicted to be the fastest loses "
+            f"{_percent(worst['regret'])} at most ({worst['gemm']})."
         )
 
 

@@ -12,11 +12,11 @@ from gemmsim.report.padding.numbers import ALIGNMENT, NOTHING, OTHER, WAVE
 from gemmsim.report.table import Table
 
 BAR, HEIGHT = 15, 230
-#: bytes that a row stride is a multiple of -> the ruler's tick: longer and another colour the more it is
-TICKS = {1: (4, PALETTE[7]), 2: (6, PALETTE[1]), 4: (10, PALETTE[4]), 8: (14, PALETTE[5]), 16: (20, PALETTE[2]),
-         32: (28, PALETTE[6]), 64: (34, PALETTE[6]), 128: (40, PALETTE[6])}  # fmt: skip
-#: of lines, which are no ticks
-LINES = (PALETTE[0], PALETTE[3], PALETTE[7])
+#: bytes that a row stride is a multiple of -> the ruler's tick, longer the more it is, and the colour
+TICKS = {0: (0, PALETTE[7]), 1: (4, PALETTE[7]), 2: (6, PALETTE[1]), 4: (10, PALETTE[4]), 8: (14, PALETTE[5]),
+         16: (20, PALETTE[2]), 32: (28, PALETTE[6]), 64: (34, PALETTE[3]), 128: (40, PALETTE[3])}  # fmt: skip
+DASHES = ([1, 0], [6, 3], [2, 2])
+MEASURED = PALETTE[0]
 
 
 def gain_bars(gains: Table) -> Chart:
@@ -45,75 +45,87 @@ def gain_bars(gains: Table) -> Chart:
 
 
 def time_against_size(curve: Table) -> Chart:
-    """One problem and GPU: lines predicted, a kernel each, points measured; below, a ruler of the sizes' alignment."""
+    """One problem and GPU: predicted lines, a colour an alignment and a dash a kernel; measured points; and a ruler."""
     rows = [
         {"kernel": r["kernel"], "who": r["who"], "size": r["value"], "time_us": 1e6 * r["time_s"], "by": r["family"],
-         "configuration": r["config"], "bytes": r["aligned_bytes"]}
+         "configuration": r["config"], "bytes": r["aligned_bytes"], "multiple_of": _multiple(r["aligned_bytes"])}
         for r in curve.rows()
     ]  # fmt: skip
     said, held = ([r for r in rows if (r["who"] == "measured") == wanted] for wanted in (False, True))
-    sizes = sorted({r["size"] for r in said})
-    dimension, asked = curve.data["dimension"][0], curve.data["asked"][0]
-    pad = 0.01 * (sizes[-1] - sizes[0])
-    x = alt.X("size:Q", title=f"{dimension} (dashed: as asked, {asked})",
-              axis=alt.Axis(format="d", ticks=False, grid=False, tickCount=5), scale=alt.Scale(domain=[sizes[0] - pad, sizes[-1] + pad], nice=False))  # fmt: skip
-    y = alt.Y("time_us:Q", title="time, us", axis=alt.Axis(tickCount=5, ticks=False),
-              scale=alt.Scale(domain=[0, 1.12 * max(r["time_us"] for r in rows)], nice=False))  # fmt: skip
+    x, y = _axes(curve, said, max(r["time_us"] for r in rows))
+    classes = sorted({r["bytes"] for r in said})
+    names = alt.Scale(domain=[_multiple(b) for b in classes], range=[TICKS[b][1] for b in classes])
+    shown = alt.Legend(orient="top", title=None, columns=5, symbolType="stroke", labelLimit=90, columnPadding=8)
+    tint = alt.Color("multiple_of:N", scale=names, legend=shown, sort=None)
     kernels = list(dict.fromkeys(r["kernel"] for r in said))
-    tint = alt.Color("kernel:N", scale=alt.Scale(domain=kernels, range=[LINES[i % 3] for i in range(len(kernels))]),
-                     legend=legend())  # fmt: skip
-    tips = tooltips(("who", ""), ("kernel", ""), ("size", "d"), ("time_us", ",.1f"), ("by", ""), ("configuration", ""))
-    lines = alt.Chart(inline(said)).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=tint, tooltip=tips)
-    over = lines.mark_point(size=50, opacity=0).encode(x=x, y=y, tooltip=tips)
-    where = alt.Chart(inline([{"size": asked}])).mark_rule(color=MUTED, strokeDash=[4, 3], strokeWidth=1).encode(x=x)
-    layers = [where, lines, over]
-    if held:
-        dots = alt.Chart(inline(held)).mark_point(filled=True, size=80, opacity=0.95)
-        layers.append(dots.encode(x=x, y=y, color=tint, tooltip=tips))
-    drawn = alt.layer(*layers)
-    ruler = _ruler([{"size": r["size"], "bytes": r["bytes"]} for r in said if r["kernel"] == kernels[0]], x)
-    both = alt.layer(*ruler, drawn).resolve_scale(color="independent") if ruler else drawn
-    return finish(both, height=HEIGHT)
-
-
-def _ruler(rows: Sequence[dict[str, Any]], x: alt.X) -> list[Chart]:
-    """A tick a size, the longer the more bytes it is a multiple of; none where the size is no row stride."""
-    classes = sorted({r["bytes"] for r in rows if r["bytes"]})
-    if not classes:
-        return []
-    named = [{**r, "multiple_of": f"{r['bytes']} B"} for r in rows]
-    scale = alt.Scale(domain=[f"{b} B" for b in classes], range=[TICKS[b][1] for b in classes])
-    key = alt.Legend(orient="bottom", title="row stride, a multiple of", columns=5, symbolType="stroke", labelLimit=60,
-                     columnPadding=8, symbolStrokeWidth=3)  # fmt: skip
-    tint = alt.Color("multiple_of:N", scale=scale, legend=key)
-    ticks = [
-        alt.Chart(inline([r for r in named if r["bytes"] == b])).mark_rule(strokeWidth=2).encode(
-            x=x, y=alt.value(HEIGHT), y2=alt.value(HEIGHT - TICKS[b][0]), color=tint,
-            tooltip=tooltips(("size", "d"), ("multiple_of", "")),
-        )
-        for b in classes
+    dashes = alt.Scale(domain=kernels, range=[DASHES[i % len(DASHES)] for i in range(len(kernels))])
+    dash = alt.StrokeDash("kernel:N", scale=dashes, legend=legend("bottom", symbolStrokeColor=MUTED))
+    tips = tooltips(("who", ""), ("kernel", ""), ("size", "d"), ("multiple_of", ""), ("time_us", ",.1f"), ("by", ""),
+                    ("configuration", ""))  # fmt: skip
+    base = alt.Chart(inline(said)).encode(x=x, y=y, color=tint, tooltip=tips)
+    asked = alt.Chart(inline([{"size": curve.data["asked"][0]}])).mark_rule(color=MUTED, strokeDash=[2, 3])
+    layers = [
+        asked.encode(x=x), *_ruler(said, x, tint), base.mark_line(strokeWidth=1.6).encode(strokeDash=dash),
+        base.mark_tick(orient="horizontal", size=5, thickness=2.5),
     ]  # fmt: skip
-    return [alt.layer(*ticks)]
+    return finish(alt.layer(*layers, *_points(held, x, y, tips)), height=HEIGHT)
+
+
+def _multiple(aligned_bytes: int | None) -> str:
+    """What the colour of a size is called."""
+    return f"{aligned_bytes} B" if aligned_bytes else "no row stride"
+
+
+def _axes(curve: Table, said: Sequence[dict[str, Any]], most_us: float) -> tuple[alt.X, alt.Y]:
+    """Sizes, with a little room at both ends, and times from 0."""
+    sizes = sorted({r["size"] for r in said})
+    pad = 0.01 * (sizes[-1] - sizes[0])
+    title = f"{curve.data['dimension'][0]} (dotted: as asked, {curve.data['asked'][0]})"
+    span = alt.Scale(domain=[sizes[0] - pad, sizes[-1] + pad], nice=False)
+    x = alt.X("size:Q", title=title, axis=alt.Axis(format="d", ticks=False, grid=False, tickCount=4), scale=span)
+    y = alt.Y("time_us:Q", title="time, us", axis=alt.Axis(tickCount=5, ticks=False),
+              scale=alt.Scale(domain=[0, 1.12 * most_us], nice=False))  # fmt: skip
+    return x, y
+
+
+def _ruler(said: Sequence[dict[str, Any]], x: alt.X, tint: alt.Color) -> list[alt.Chart]:
+    """A tick a size at the foot, the longer the more bytes it is a multiple of; none where it is no row stride."""
+    one = {r["size"]: {"size": r["size"], "bytes": r["bytes"], "multiple_of": r["multiple_of"]} for r in said}
+    tips = tooltips(("size", "d"), ("multiple_of", ""))
+    return [
+        alt.Chart(inline([r for r in one.values() if r["bytes"] == b])).mark_rule(strokeWidth=2).encode(
+            x=x, y=alt.value(HEIGHT), y2=alt.value(HEIGHT - TICKS[b][0]), color=tint, tooltip=tips
+        )
+        for b in sorted({r["bytes"] for r in one.values() if r["bytes"]})
+    ]  # fmt: skip
+
+
+def _points(held: Sequence[dict[str, Any]], x: alt.X, y: alt.Y, tips: list[alt.Tooltip]) -> list[alt.Chart]:
+    """Measured times, a shape a kernel; none without rows."""
+    if not held:
+        return []
+    kernels = list(dict.fromkeys(r["kernel"] for r in held))
+    key = legend("bottom", symbolFillColor=MEASURED, symbolStrokeColor=MEASURED)
+    shape = alt.Shape("measured:N", scale=alt.Scale(domain=[f"{k}, measured" for k in kernels]), legend=key)
+    dots = alt.Chart(inline([{**r, "measured": f"{r['kernel']}, measured"} for r in held]))
+    drawn = dots.mark_point(filled=True, size=80, opacity=0.95, color=MEASURED)
+    return [drawn.encode(x=x, y=y, shape=shape, tooltip=tips)]
 
 
 def recorded_gains(recorded: Table) -> Chart:
-    """Recorded neighbours: the gain measured as a point, predicted as a bar's end."""
+    """Recorded neighbours: the gain predicted as a bar, measured as a point."""
     rows = [
-        {"pair": f"{r['family']} {r['size'].replace(' ', '')} / {r['other'].replace(' ', '')}", "kernel": r["family"],
+        {"pair": f"{r['family']} {r['size'].replace(' ', '')}|to {r['other'].replace(' ', '')}", "kernel": r["family"],
          "measured": 100 * r["measured_gain"], "predicted": 100 * r["predicted_gain"], "l2": r["l2"]}
         for r in recorded.rows()
     ]  # fmt: skip
-    base = alt.Chart(inline(rows)).encode(
-        y=alt.Y("pair:N", sort=[r["pair"] for r in rows], title=None,
-                axis=alt.Axis(labelLimit=190, labelPadding=6, ticks=False, domain=False))
-    )  # fmt: skip
-    scale = alt.Scale(domain=[min(0.0, *(min(r["measured"], r["predicted"]) for r in rows)), 100], nice=False)
-    title = "less time, %: bars predicted, points measured"
+    axis = alt.Axis(labelExpr="split(datum.label, '|')", labelLimit=190, labelPadding=6, ticks=False, domain=False)
+    base = alt.Chart(inline(rows)).encode(y=alt.Y("pair:N", sort=[r["pair"] for r in rows], title=None, axis=axis))
+    low = min(0.0, *(min(r["measured"], r["predicted"]) for r in rows))
+    scale, grid = alt.Scale(domain=[low, 100], nice=False), alt.Axis(values=[0, 25, 50, 75, 100], ticks=False)
+    said, held = (alt.X(f"{who}:Q", title="less time, %", scale=scale, axis=grid) for who in ("predicted", "measured"))
     tips = tooltips(("pair", ""), ("measured", ".1f"), ("predicted", ".1f"), ("l2", ""))
     tint = colour("kernel", [r["kernel"] for r in rows])
-    bars = base.mark_bar(opacity=0.35, size=14).encode(x=alt.X("predicted:Q", title=title, scale=scale), color=tint,
-                                                       tooltip=tips)  # fmt: skip
-    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x=alt.X("measured:Q", scale=scale), color=tint, tooltip=tips
-    )
-    return finish(alt.layer(bars, dots), height=26 * len(rows))
+    bars = base.mark_bar(opacity=0.35, size=16).encode(x=said, color=tint, tooltip=tips)
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(x=held, color=tint, tooltip=tips)
+    return finish(alt.layer(bars, dots), height=36 * len(rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gemmsim.padding import GAIN, UNCERTAIN, Candidate
@@ -58,23 +58,26 @@ def gains(outcome: Outcome) -> Table:
     notes = [
         "Gain: the 80 % intervals of both times do not meet; uncertain: they overlap, so measure before you change "
         "anything. No gain: no padded size is faster by more than 1 %.",
-        *dict.fromkeys(
-            f"{case.gpu}, {case.asked.name}: {family} cannot launch as asked ({reason}); "
-            f"{case.padding.base.family} is taken."
-            for case in outcome.cases for family, reason in case.refused.items()
-            if case.padding.base.family != family and reason.startswith("stride")
-        ),
-        *dict.fromkeys(
-            f"{case.gpu}: {family} cannot launch at all ({reason}); {case.padding.base.family} is taken."
-            for case in outcome.cases for family, reason in case.refused.items()
-            if case.padding.base.family != family and not reason.startswith("stride")
-        ),
+        *_refused(outcome.cases),
     ]  # fmt: skip
     plain = dict.fromkeys(case.gpu for case in outcome.cases if basis(case) == "defaults")
     if plain:
         notes.append(f"Basis defaults: {', '.join(plain)}: no rows were measured there; physical defaults are scaled "
                      "from the chip's own figures.")  # fmt: skip
     return table("gains", "What padding gains, predicted", shown, rows, *notes)
+
+
+def _refused(cases: Sequence[Case]) -> Iterator[str]:
+    """What cannot launch as asked, and what is taken instead: problems and GPUs of one reason together."""
+    found: dict[tuple[str, str, str], list[Case]] = {}
+    for case in cases:
+        taken = case.padding.base.family
+        for family, reason in case.refused.items():
+            found.setdefault((family, reason, taken), []).append(case)
+    for (family, reason, taken), some in found.items():
+        where = ", ".join(dict.fromkeys(case.asked.name for case in some))
+        gpus = ", ".join(dict.fromkeys(case.gpu for case in some))
+        yield f"{family} cannot launch as asked ({reason}), {taken} is taken: {where} on {gpus}."
 
 
 def _dtype(outcome: Outcome) -> list[Column]:
@@ -164,7 +167,8 @@ def recorded(outcome: Outcome) -> Table:
     ]  # fmt: skip
     note = (
         "The fastest of the configurations that both have rows of, each problem its own; predicted: the same rows, "
-        "under their own conditions. Rows of B lie N apart, of A K: multiple of is the less of both, 16 elements at most."
+        "under their own conditions. Rows of A lie K apart, of B N: the lesser multiple of both, 16 elements "
+        "at most."
     )
     return table("recorded", "Recorded neighbours, measured beside predicted", shown, rows, note)
 

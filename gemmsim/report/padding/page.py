@@ -15,10 +15,11 @@ from gemmsim.study.padding.plan import Asked
 #: pixels that a chart takes at least, beside others
 NARROW, WIDE = 360, 520
 _WORDS = (
-    ("alignment", "rows of an operand lie no multiple of 16 B (Triton: of 16 elements) apart, so that they are loaded in "
-     "smaller pieces, or TMA cannot load them at all"),
+    ("alignment", "rows of an operand lie no multiple of 16 B (Triton: of 16 elements) apart, so that they are loaded "
+     "in smaller pieces, or TMA cannot load them at all"),
     ("wave edge", "the last wave of blocks is nearly empty, or has room for more tiles"),
-    ("ruler", "a tick a size: the longer, the more bytes the row stride is a multiple of, 16 elements at most"),
+    ("colours, ruler", "bytes that the row stride is a multiple of, 16 elements at most: the more, the longer a "
+     "size's tick"),
     ("more FLOPs, more bytes", "what is computed, and what A, B and C hold, beyond what was asked: all of it waste"),
     ("verdict", "gain: the 80 % intervals of both times do not meet; uncertain: they overlap, so measure; no gain: no "
      "more than 1 % predicted"),
@@ -53,8 +54,9 @@ def _rows(table: Table, **wanted: str) -> Table:
 def _recorded(outcome: Outcome) -> Iterator[Section]:
     if outcome.neighbours:
         found = numbers.recorded(outcome)
-        drawn = Chart("recorded_gains", "The same configurations on neighbouring sizes", charts.recorded_gains(found))
-        yield Section("Measured: recorded neighbours", charts=[drawn], tables=[found])
+        title = "The same configurations on neighbouring sizes: bars predicted, points measured"
+        drawn = Chart("recorded_gains", title, charts.recorded_gains(found))
+        yield Section("Measured: recorded neighbours", charts=[drawn], folded=[found])
 
 
 def _problem(outcome: Outcome, asked: Asked) -> Iterator[Section]:

@@ -174,19 +174,27 @@ def _tiled(space: Config, times: int) -> Config:
     return Config(space.family, {name: np.tile(v, times) for name, v in space.values.items()})
 
 
-def _held(study: PaddingStudy) -> Iterator[Held]:
-    """The measured rows on the curves, where GPU, dtype and L2 condition are the study's."""
+def _held(study: PaddingStudy) -> list[Held]:
+    """Of each kernel the fastest measured row on the curves, where GPU, dtype and L2 condition are the study's."""
+    found: dict[tuple[object, ...], Held] = {}
+    for row in _timed(study):
+        key = (row.asked.name, row.gpu, row.kernel, row.dtype, row.size)
+        if key not in found or row.time_s < found[key].time_s:
+            found[key] = row
+    return list(found.values())
+
+
+def _timed(study: PaddingStudy) -> Iterator[Held]:
+    """The fastest measured row of each family at each size."""
     for rows in study.rows:
         q, family = rows.problem, rows.config.family
-        kernels = [kernel for kernel, names in study.kernels.items() if family in names]
         if rows.l2 != study.l2 or q.dtype not in study.dtypes or not _wanted(study, rows.gpu.name):
             continue
-        for asked in study.problems:
-            for size in asked.sizes:
-                m, n, k = asked.at(size)
-                here = np.flatnonzero((q.m == m) & (q.n == n) & (q.k == k))
-                if len(here):
-                    i = int(here[np.argmin(rows.time_s[here])])
-                    for kernel in kernels:
-                        yield Held(asked, rows.gpu.name, kernel, q.dtype, size, family,
-                                   config_key(rows.config.row(i)), len(here), float(rows.time_s[i]))  # fmt: skip
+        for asked, size in ((p, size) for p in study.problems for size in p.sizes):
+            m, n, k = asked.at(size)
+            here = np.flatnonzero((q.m == m) & (q.n == n) & (q.k == k))
+            if len(here):
+                i = int(here[np.argmin(rows.time_s[here])])
+                key, time_s = config_key(rows.config.row(i)), float(rows.time_s[i])
+                for kernel in [kernel for kernel, names in study.kernels.items() if family in names]:
+                    yield Held(asked, rows.gpu.name, kernel, q.dtype, size, family, key, len(here), time_s)
