@@ -38,19 +38,23 @@ class Chart:
     @property
     def spec(self) -> Markup:
         """Vega-Lite as JSON that no HTML parser takes for markup."""
-        text = json.dumps(self.chart.to_dict(), separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(self.chart.to_dict(validate=False), separators=(",", ":"), ensure_ascii=False)
         return Markup(text.replace("<", "\\u003c"))
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, sentences, charts with the tables they draw, and tables folded away."""
+    """A heading, sentences, charts with the tables they draw, and tables folded away.
+
+    beside: charts stand beside one another, each at least so many pixels wide; 0: one below the other.
+    """
 
     title: str
     lines: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     folded: Sequence[Table] = ()
+    beside: int = 0
 
 
 @dataclass(frozen=True)
