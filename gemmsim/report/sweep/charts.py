@@ -11,6 +11,7 @@ import altair as alt
 from gemmsim.report.look import (
     INK,
     MUTED,
+    PALETTE,
     Chart,
     colour,
     finish,
@@ -46,7 +47,8 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
     said, measured = _rows(points, what), _rows(timed, what)
     gpus = list(dict.fromkeys(points.data["gpu"]))
     names = list(dict.fromkeys(r["curve"] for r in said))
-    tint = colour("gpu", gpus) if len(gpus) > 1 else colour("curve", list(dict.fromkeys(points.data["curve"])))
+    every = list(dict.fromkeys(points.data["curve"]))
+    tint = colour("gpu", gpus) if len(gpus) > 1 else _tint(every, names)
     x, y = _x(points, vary, log), _y([r["value"] for r in (*said, *measured)], what, log)
     tips = tooltips(("who", ""), ("curve", ""), ("gpu", ""), ("size", "d"), ("tile", ""), ("value", SHOWN[what][3]))
     base = alt.Chart(inline(said)).encode(x=x, y=y, detail=["curve:N", "gpu:N"], tooltip=tips)
@@ -54,7 +56,10 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
     marks = dots.mark_point(filled=True, size=60, opacity=0.95)
     drawn = base.mark_line(strokeWidth=1.8).encode(color=tint)
     if len(gpus) > 1:
-        drawn, marks = drawn.encode(strokeDash=_dash(names)), marks.encode(shape=_shape(names))
+        drawn, marks = (
+            drawn.encode(strokeDash=_dash(every, names, bool(measured))),
+            marks.encode(shape=_shape(every, names)),
+        )
     layers = [*_edges(edges, x), drawn, base.mark_point(size=40, opacity=0), *([marks] if measured else [])]
     if what == "gain":
         layers.insert(0, alt.Chart(inline([{"zero": 0}])).mark_rule(color=MUTED).encode(y=alt.Y("zero:Q")))
@@ -62,7 +67,7 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
 
 
 def _rows(points: Table, what: str) -> list[dict[str, Any]]:
-    """What is drawn of a table; nothing where the figure is not known."""
+    """What is drawn of a table; nothing where the figure is not known. Measured: those of fewest rows come on top."""
     key, factor, _, _ = SHOWN[what]
     who = "measured" if "file" in points.data else "predicted"
     if key not in points.data:
@@ -70,7 +75,7 @@ def _rows(points: Table, what: str) -> list[dict[str, Any]]:
     return [
         {"who": who, "curve": r["curve"], "gpu": r["gpu"], "size": r["size"], "tile": r["config"],
          "value": factor * r[key]}
-        for r in points.rows() if r[key] is not None
+        for r in sorted(points.rows(), key=lambda r: -r.get("rows", 0)) if r[key] is not None
     ]  # fmt: skip
 
 
@@ -98,15 +103,21 @@ def _y(values: Sequence[float], what: str, log: bool) -> alt.Y:
     return alt.Y("value:Q", title=title, axis=alt.Axis(ticks=False, tickCount=6))
 
 
-def _dash(names: Sequence[str]) -> alt.StrokeDash:
-    scale = alt.Scale(domain=list(names), range=[DASHES[i % len(DASHES)] for i in range(len(names))])
-    return alt.StrokeDash(
-        "curve:N", scale=scale, legend=legend("bottom", symbolStrokeColor=MUTED, symbolType="stroke", symbolSize=400)
-    )
+def _tint(every: Sequence[str], names: Sequence[str]) -> alt.Color:
+    """A colour a curve, the same in every chart; in the legend those that this one has."""
+    colours = [PALETTE[every.index(name) % len(PALETTE)] for name in names]
+    return alt.Color("curve:N", scale=alt.Scale(domain=list(names), range=colours), legend=legend())
 
 
-def _shape(names: Sequence[str]) -> alt.Shape:
-    scale = alt.Scale(domain=list(names), range=[SHAPES[i % len(SHAPES)] for i in range(len(names))])
+def _dash(every: Sequence[str], names: Sequence[str], points: bool) -> alt.StrokeDash:
+    """A dash a curve; where points are drawn too, the legend has their shapes."""
+    scale = alt.Scale(domain=list(names), range=[DASHES[every.index(name) % len(DASHES)] for name in names])
+    symbol = {} if points else {"symbolType": "stroke", "symbolSize": 400}
+    return alt.StrokeDash("curve:N", scale=scale, legend=legend("bottom", symbolStrokeColor=MUTED, **symbol))
+
+
+def _shape(every: Sequence[str], names: Sequence[str]) -> alt.Shape:
+    scale = alt.Scale(domain=list(names), range=[SHAPES[every.index(name) % len(SHAPES)] for name in names])
     return alt.Shape("curve:N", scale=scale, legend=None)
 
 

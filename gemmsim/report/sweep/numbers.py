@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,6 +37,13 @@ def products(study: SweepStudy) -> Table:
     return table("products", "Products", (Column("product", "product"), *sides), rows)
 
 
+def _several(outcome: Outcome, columns: Iterable[Column]) -> tuple[Column, ...]:
+    """The columns without GPU and product where there is one of them."""
+    study = outcome.study
+    alone = {key for key, found in (("gpu", study.gpus), ("product", study.products)) if len(found) == 1}
+    return tuple(column for column in columns if column.key not in alone)
+
+
 def gain(point: Point, base: Point) -> float:
     """How much faster a point is than the baseline's of the same size: 0.05 is 5 %."""
     return base.time_s / point.time_s - 1
@@ -69,7 +76,7 @@ def curves(outcome: Outcome) -> Table:
         f"{x.curve} on {x.gpu}, {x.product}: {len(x.missing)} sizes cannot launch, {vary} {x.missing[0]} first: "
         f"{x.reason}" for x in outcome.lines if x.missing
     ]  # fmt: skip
-    return table("curves", "Curves, predicted", shown, [_curve(outcome, x) for x in outcome.lines],
+    return table("curves", "Curves, predicted", _several(outcome, shown), [_curve(outcome, x) for x in outcome.lines],
                  *(notes if study.baseline else notes[1:]))  # fmt: skip
 
 
@@ -107,12 +114,12 @@ def edges(outcome: Outcome) -> Table:
         for e in outcome.edges
     ]  # fmt: skip
     notes = (
-        f"Of {study.baseline}, predicted: the last {vary} of a wave and the next, where the rate is what it was again. "
-        f"{', '.join(others) or 'Others'}: how much faster there.",
+        f"Of {study.baseline}, predicted: the last {vary} before a further wave and the next of the sweep. Regained: "
+        f"the first {vary} at which the rate is what it was. {', '.join(others)}: how much faster at the next {vary}.",
         "Scheduled: the two launches placed block by block on their SMs (docs/schedule.md), waves, and by how much the "
         "time of the second differs from the closed form's.",
     )
-    return table("edges", "Wave edges", shown, rows, *notes)
+    return table("edges", "Wave edges", _several(outcome, shown), rows, *notes)
 
 
 def _scheduled(edge: Edge) -> dict[str, Any]:
@@ -141,7 +148,9 @@ def fastest(outcome: Outcome) -> Table:
                          "gain": found})  # fmt: skip
     base = outcome.study.baseline
     notes = [f"Gain: faster than {base}, where another curve is fastest."] if base else []
-    return table("fastest", "Fastest, predicted", tuple(c for c in shown if base or c.key != "gain"), rows, *notes)
+    return table(
+        "fastest", "Fastest, predicted", _several(outcome, (c for c in shown if base or c.key != "gain")), rows, *notes
+    )
 
 
 def best_points(outcome: Outcome) -> dict[tuple[str, str], list[tuple[Line, Point]]]:
@@ -172,7 +181,7 @@ def reach(outcome: Outcome) -> Table:
         f"Of the fastest of all curves, predicted. Within 10 %: the last {vary} up to which a launch takes no more "
         "than 10 % longer than the first; bound by memory: up to where DRAM or L2 alone would take longest."
     )
-    return table("reach", "How far memory bounds", shown, rows, note)
+    return table("reach", "How far memory bounds", _several(outcome, shown), rows, note)
 
 
 def _reach(points: Sequence[tuple[Line, Point]]) -> dict[str, Any]:
@@ -202,22 +211,27 @@ def _leading(points: Sequence[Point], holds: Callable[[Point], bool]) -> int | N
 def timed(outcome: Outcome) -> Table:
     """A row a measured point: the fastest row of a curve at a size, and what is predicted there."""
     shown = (
-        Column("product", "product"), Column("curve", "curve"), Column("size", outcome.study.vary.upper()),
-        Column("rows", "rows"), Column("config", "fastest timed"), Column("time_s", "measured", "s"),
+        Column("gpu", "GPU"), Column("product", "product"), Column("curve", "curve"),
+        Column("size", outcome.study.vary.upper()), Column("rows", "rows"), Column("config", "fastest timed"),
+        Column("time_s", "measured", "s"),
         Column("memory_share", "of bandwidth", "1"), Column("predicted_s", "predicted", "s"),
         Column("error", "error", "1"), Column("line_s", "line", "s"), Column("line_error", "line's error", "1"),
-        Column("cublas_s", "cuBLAS", "s"),
+        Column("gain", "gain, measured", "1"), Column("cublas_s", "cuBLAS", "s"),
     )  # fmt: skip
-    rows = [
-        {**asdict(x), "error": x.predicted_s / x.time_s - 1,
-         "line_error": None if x.line_s is None else x.line_s / x.time_s - 1}
-        for x in outcome.timed
-    ]  # fmt: skip
+    base = {(x.gpu, x.product, x.size): x.time_s for x in outcome.timed if x.curve == outcome.study.baseline}
+    rows = []
+    for x in outcome.timed:
+        theirs = base.get((x.gpu, x.product, x.size)) if x.curve != outcome.study.baseline else None
+        rows.append({
+            **asdict(x), "error": x.predicted_s / x.time_s - 1,
+            "line_error": None if x.line_s is None else x.line_s / x.time_s - 1,
+            "gain": None if theirs is None else theirs / x.time_s - 1,
+        })  # fmt: skip
     return table(
-        "timed", "Measured beside the curves", shown, rows,
+        "timed", "Measured beside the curves", _several(outcome, shown), rows,
         "Of each curve, product and size the fastest of the rows that were timed, not of all that the curve takes in. "
         "Predicted: that very row. Line: the curve, which may have another configuration, or one that nobody timed.",
-        "cuBLAS: measured in the same L2 condition, in another run.",
+        "Gain: over the fastest timed row of the baseline. cuBLAS: measured in the same L2 condition, in another run.",
     )  # fmt: skip
 
 
@@ -236,4 +250,4 @@ def points(outcome: Outcome) -> Table:
              "gain": found.get(point.size)}
             for point in line.points
         ]  # fmt: skip
-    return table("points", "Every point, predicted", shown, rows)
+    return table("points", "Every point, predicted", _several(outcome, shown), rows)

@@ -77,7 +77,8 @@ def _section(outcome: Outcome, product: Fixed, gpu: str) -> Section:
     drawn = [
         Chart(
             f"{what}_{slug(product.name + gpu)}",
-            TITLES[what].format(vary=study.vary.upper(), base=study.baseline) + _caption(len(rows), len(found), what),
+            TITLES[what].format(vary=study.vary.upper(), base=study.baseline)
+            + _caption(_measured(rows, what), len(found)),
             charts.against_size(points, rows, what, study.vary, study.log, found),
         )
         for what in (*study.show, *(["gain"] if study.baseline and len(study.curves) > 1 else []))
@@ -86,8 +87,13 @@ def _section(outcome: Outcome, product: Fixed, gpu: str) -> Section:
     return Section(title, charts=drawn, folded=[best])
 
 
-def _caption(measured: int, edges: int, what: str) -> str:
-    points = "; points measured" if measured and what != "gain" else ""
+def _measured(rows: Table, what: str) -> bool:
+    """Whether there is a measured point of this figure."""
+    return any(value is not None for value in rows.data.get(charts.SHOWN[what][0], ()))
+
+
+def _caption(measured: bool, edges: int) -> str:
+    points = "; points measured" if measured else ""
     return f": lines predicted{points}{'; dashed: one more wave from here, the number of waves' if edges else ''}"
 
 

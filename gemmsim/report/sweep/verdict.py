@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gemmsim.report.sweep.numbers import LONGER, SAME, gains, reach
+from gemmsim.report.sweep.numbers import LONGER, SAME, gains, reach, timed
 from gemmsim.study.recorded import DEFAULTS
 from gemmsim.study.sweep.edges import Edge
 from gemmsim.study.sweep.outcome import Outcome
@@ -27,9 +27,13 @@ def verdict(outcome: Outcome) -> Iterator[str]:
 def _waves(outcome: Outcome) -> Iterator[str]:
     study, vary, found = outcome.study, outcome.study.vary.upper(), outcome.edges
     worst, least = max(found, key=lambda e: e.drop), min(found, key=lambda e: e.drop)
-    again = f"it is {vary} {worst.again} before it is as fast again" if worst.again else "nowhere as fast again"
+    again = (
+        f"it is {vary} {worst.again} before it is as fast again"
+        if worst.again
+        else "as fast again nowhere in this range"
+    )
     yield (
-        f"{study.baseline}, predicted: where a further wave begins the rate falls by {_percent(worst.drop)} at worst "
+        f"Predicted, {study.baseline}: where a further wave begins the rate falls by {_percent(worst.drop)} at worst "
         f"({_place(outcome, worst)}; {again}) and by {_percent(least.drop)} at least ({_place(outcome, least)}), over "
         f"{_count(len(found), 'edge')}."
     )
@@ -66,7 +70,7 @@ def _regained(outcome: Outcome) -> Iterator[str]:
             gained = f"{_span(back)} faster" if back.max() > SAME else f"no gain ({_span(back)})"
             found.append(f"{curve.name} {gained}")
     if found:
-        yield f"Just past an edge, against {outcome.study.baseline}: {'; '.join(found)}."
+        yield f"Predicted just past an edge, against {outcome.study.baseline}: {'; '.join(found)}."
 
 
 def _placed(outcome: Outcome) -> Iterator[str]:
@@ -113,7 +117,7 @@ def _against(outcome: Outcome, name: str, found: dict[tuple[str, str, int], floa
         if slower
         else "nowhere does it take more than 1 % longer"
     )
-    return f"{name} against {base}, predicted: {first}; {then}."
+    return f"Predicted, {name} against {base}: {first}; {then}."
 
 
 def _where(outcome: Outcome, at: tuple[str, str, int]) -> str:
@@ -128,7 +132,7 @@ def _reached(outcome: Outcome) -> Iterator[str]:
         here = [row for row in found if row["gpu"] == gpu]
         shares = np.asarray([row["most_share"] for row in here])
         yield (
-            f"{gpu}, predicted: a launch takes at most {100 * LONGER:.0f} % longer than at {vary} "
+            f"Predicted, {gpu}: a launch takes at most {100 * LONGER:.0f} % longer than at {vary} "
             f"{outcome.study.sizes[0]} up to {vary} {_sizes([row['short_to'] for row in here])}, and DRAM or L2 "
             f"bounds it up to {vary} {_sizes([row['memory_to'] for row in here])}; the fastest kernel reaches "
             f"{_span(shares, 0)} of the memory's bandwidth at best."
@@ -165,20 +169,20 @@ def _measured(outcome: Outcome) -> Iterator[str]:
 
 def _measured_gains(outcome: Outcome) -> Iterator[str]:
     """Each curve against the baseline where both were timed."""
-    there = {(x.gpu, x.product, x.size, x.curve): x.time_s for x in outcome.timed}
-    base = outcome.study.baseline
+    base, rows = outcome.study.baseline, timed(outcome).rows()
     for curve in outcome.study.curves:
         found = {
-            key[:3]: there[*key[:3], base] / time_s - 1 for key, time_s in there.items()
-            if key[3] == curve.name != base and (*key[:3], base) in there
-        }  # fmt: skip
+            (r["gpu"], r["product"], r["size"]): r["gain"]
+            for r in rows
+            if r["curve"] == curve.name and r["gain"] is not None
+        }
         if not found:
             continue
         most, least = max(found, key=lambda x: found[x]), min(found, key=lambda x: found[x])
         faster = sum(g > SAME for g in found.values())
         yield (
-            f"{curve.name} against {base}, measured: more than 1 % faster at {faster} of "
-            f"{_count(len(found), 'point')} where both were timed, from {_percent(found[least])} "
+            f"Measured, {curve.name} against {base}, the fastest timed of each: more than 1 % faster at {faster} of "
+            f"{_count(len(found), 'point')}, from {_percent(found[least])} "
             f"({_where(outcome, least)}) to {_percent(found[most])} ({_where(outcome, most)})."
         )
 
