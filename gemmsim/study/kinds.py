@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 KINDS: Mapping[str, str] = {
     "picks": "the fastest predicted tiles of a workload's GEMMs on some GPUs",
     "search": "recorded curves of searches: which sampler needs how many trials",
-    "sweep": "curves against one of M, N and K: waves and their edges, decode, split-K",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
+    "sweep": "curves against one of M, N and K: waves and their edges, decode, split-K",
 }
 DEFAULT_KIND = "picks"
 

@@ -182,8 +182,32 @@ def test_several_gpus_share_a_chart_unless_they_have_wave_edges(outcome: Outcome
     assert [s.title for s in page(apart).sections][:2] == [f"up, N 4096, K 1024, {x}" for x in ("h200_sxm", "h100_sxm")]
     together = page(replace(apart, edges=()))
     assert [s.title for s in together.sections][:2] == ["up, N 4096, K 1024", "In figures"]
-    spec: Any = together.sections[0].charts[0].chart.to_dict()
+    drawn = together.sections[0].charts[0]
+    spec: Any = drawn.chart.to_dict()
     assert any("strokeDash" in layer["encoding"] for layer in spec["layer"])
+    assert "points measured (circle: whole, triangle: stream)" in drawn.title
+
+
+def test_gains_are_told_by_product_where_there_are_several(outcome: Outcome) -> None:
+    products = (outcome.study.products[0], replace(outcome.study.products[0], name="down"))
+    slow = [replace(x, product="down", points=tuple(replace(p, time_s=3e-5) for p in x.points)) for x in outcome.lines]
+    both = replace(outcome, study=replace(outcome.study, products=products), lines=(*outcome.lines, *slow), edges=())
+    assert "In the median by product: up +5.0 %, down +0.0 %." in "\n".join(verdict(both))
+    assert "by product" not in "\n".join(verdict(outcome))
+
+
+def test_what_cannot_launch_is_said_and_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    best = "  - {name: best, config: {triton: {bm: 64}}}\nbaseline"
+    path.write_text(TEXT.replace("GPUS", "h200_sxm, a100_sxm_80gb").replace("baseline", best))
+    study = open_study(str(path))
+    found = study.run()
+    assert {(x.gpu, x.curve) for x in found.absent} == {("a100_sxm_80gb", "whole"), ("a100_sxm_80gb", "stream")}
+    assert "whole on a100_sxm_80gb, up: 3 of 3 sizes cannot launch, M 64 first: " in "\n".join(
+        numbers.curves(found).notes
+    )
+    lone = page(replace(found, lines=found.lines[:1], edges=()))
+    assert [chart.name.split("_")[0] for chart in lone.sections[0].charts] == ["rate", "time", "memory"]
 
 
 def test_plan_and_report_come_from_the_study(tmp_path: Path) -> None:

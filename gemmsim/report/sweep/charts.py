@@ -52,13 +52,13 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
     x, y = _x(points, vary, log), _y([r["value"] for r in (*said, *measured)], what, log)
     tips = tooltips(("who", ""), ("curve", ""), ("gpu", ""), ("size", "d"), ("tile", ""), ("value", SHOWN[what][3]))
     base = alt.Chart(inline(said)).encode(x=x, y=y, detail=["curve:N", "gpu:N"], tooltip=tips)
-    dots = alt.Chart(inline(measured)).encode(x=x, y=y, color=tint, tooltip=tips)
+    dots = alt.Chart(inline([{**r, "timed": r["curve"]} for r in measured])).encode(x=x, y=y, color=tint, tooltip=tips)
     marks = dots.mark_point(filled=True, size=60, opacity=0.95)
     drawn = base.mark_line(strokeWidth=1.8).encode(color=tint)
     if len(gpus) > 1:
         drawn, marks = (
-            drawn.encode(strokeDash=_dash(every, names, bool(measured))),
-            marks.encode(shape=_shape(every, names)),
+            drawn.encode(strokeDash=_dash(every, names)),
+            marks.encode(shape=_shape(every)),
         )
     layers = [*_edges(edges, x), drawn, base.mark_point(size=40, opacity=0), *([marks] if measured else [])]
     if what == "gain":
@@ -109,16 +109,17 @@ def _tint(every: Sequence[str], names: Sequence[str]) -> alt.Color:
     return alt.Color("curve:N", scale=alt.Scale(domain=list(names), range=colours), legend=legend())
 
 
-def _dash(every: Sequence[str], names: Sequence[str], points: bool) -> alt.StrokeDash:
-    """A dash a curve; where points are drawn too, the legend has their shapes."""
+def _dash(every: Sequence[str], names: Sequence[str]) -> alt.StrokeDash:
+    """A dash a curve, the same in every chart."""
     scale = alt.Scale(domain=list(names), range=[DASHES[every.index(name) % len(DASHES)] for name in names])
-    symbol = {} if points else {"symbolType": "stroke", "symbolSize": 400}
-    return alt.StrokeDash("curve:N", scale=scale, legend=legend("bottom", symbolStrokeColor=MUTED, **symbol))
+    shown = legend("bottom", symbolStrokeColor=MUTED, symbolType="stroke", symbolSize=400)
+    return alt.StrokeDash("curve:N", scale=scale, legend=shown)
 
 
-def _shape(every: Sequence[str], names: Sequence[str]) -> alt.Shape:
-    scale = alt.Scale(domain=list(names), range=[SHAPES[every.index(name) % len(SHAPES)] for name in names])
-    return alt.Shape("curve:N", scale=scale, legend=None)
+def _shape(every: Sequence[str]) -> alt.Shape:
+    """A shape a curve, of a field of its own: the legend of the dashes stays one of lines."""
+    scale = alt.Scale(domain=list(every), range=[SHAPES[i % len(SHAPES)] for i in range(len(every))])
+    return alt.Shape("timed:N", scale=scale, legend=None)
 
 
 def _edges(edges: Table | None, x: alt.X) -> list[alt.Chart]:

@@ -73,8 +73,8 @@ def curves(outcome: Outcome) -> Table:
     shown.append(Column("basis", "basis"))
     notes = [f"Median, most, least: faster than {study.baseline}, over all sizes; sizes faster: by more than 1 %."]
     notes += [
-        f"{x.curve} on {x.gpu}, {x.product}: {len(x.missing)} sizes cannot launch, {vary} {x.missing[0]} first: "
-        f"{x.reason}" for x in outcome.lines if x.missing
+        f"{x.curve} on {x.gpu}, {x.product}: {len(x.missing)} of {len(study.sizes)} sizes cannot launch, {vary} "
+        f"{x.missing[0]} first: {x.reason}" for x in (*outcome.lines, *outcome.absent) if x.missing
     ]  # fmt: skip
     return table("curves", "Curves, predicted", _several(outcome, shown), [_curve(outcome, x) for x in outcome.lines],
                  *(notes if study.baseline else notes[1:]))  # fmt: skip

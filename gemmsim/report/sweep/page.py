@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 
 from gemmsim.report.page import Chart, Page, Section
 from gemmsim.report.sweep import charts, numbers
 from gemmsim.report.sweep.verdict import verdict
 from gemmsim.report.table import Table, slug
+from gemmsim.study.sweep import SweepStudy
 from gemmsim.study.sweep.outcome import Outcome
-from gemmsim.study.sweep.plan import Fixed
 
 #: curves of several GPUs in one chart; more, and wave edges, are drawn a GPU at a time
 MOST_TOGETHER = 4
@@ -48,15 +49,18 @@ def _lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _sections(outcome: Outcome) -> Iterator[Section]:
-    for product in outcome.study.products:
+    every, rows, found = numbers.points(outcome), numbers.timed(outcome), numbers.edges(outcome)
+    best = numbers.fastest(outcome)
+    for place, product in enumerate(outcome.study.products):
         for gpu in _gpus(outcome):
-            yield _section(outcome, product, gpu)
-    found = numbers.edges(outcome)
+            points, *others = (_part(table, product.name, gpu, place) for table in (every, rows, found, best))
+            if len(points):
+                title = ", ".join([product.title, *([gpu] if gpu else [])])
+                yield Section(title, charts=list(_drawn(outcome.study, gpu, points, *others[:2])), folded=[others[2]])
     if len(found):
         yield Section("Wave edges", tables=[found])
-    tables = [numbers.reach(outcome), numbers.curves(outcome), numbers.timed(outcome)]
+    tables = [numbers.reach(outcome), numbers.curves(outcome), rows]
     yield Section("In figures", tables=[table for table in tables if len(table)])
-    every = numbers.points(outcome)
     if len(every) <= MOST_LISTED:
         yield Section("All points", folded=[every])
 
@@ -68,41 +72,41 @@ def _gpus(outcome: Outcome) -> list[str]:
     return names if len(names) > 1 and crowded else [""]
 
 
-def _section(outcome: Outcome, product: Fixed, gpu: str) -> Section:
-    study = outcome.study
-    points, rows, found, best = (
-        _part(table, product.name, gpu)
-        for table in (numbers.points(outcome), numbers.timed(outcome), numbers.edges(outcome), numbers.fastest(outcome))
-    )
-    drawn = [
-        Chart(
-            f"{what}_{slug(product.name + gpu)}",
-            TITLES[what].format(vary=study.vary.upper(), base=study.baseline)
-            + _caption(_measured(rows, what), len(found)),
-            charts.against_size(points, rows, what, study.vary, study.log, found),
-        )
-        for what in (*study.show, *(["gain"] if study.baseline and len(study.curves) > 1 else []))
-    ]
-    title = ", ".join([product.title, *([gpu] if gpu else [])])
-    return Section(title, charts=drawn, folded=[best])
+def _drawn(study: SweepStudy, gpu: str, points: Table, rows: Table, edges: Table) -> Iterator[Chart]:
+    """The charts of a product: what the study shows, and the gain over the baseline where there is one."""
+    for what in (*study.show, "gain"):
+        if _there(points, what):
+            title = TITLES[what].format(vary=study.vary.upper(), base=study.baseline)
+            caption = _caption(_there(rows, what), _shapes(study, gpu), len(edges))
+            drawn = charts.against_size(points, rows, what, study.vary, study.log, edges)
+            yield Chart(f"{what}_{points.name}", title + caption, drawn)
 
 
-def _measured(rows: Table, what: str) -> bool:
-    """Whether there is a measured point of this figure."""
-    return any(value is not None for value in rows.data.get(charts.SHOWN[what][0], ()))
+def _there(table: Table, what: str) -> bool:
+    """Whether a table has any value of a figure."""
+    return any(value is not None for value in table.data.get(charts.SHOWN[what][0], ()))
 
 
-def _caption(measured: bool, edges: int) -> str:
-    points = "; points measured" if measured else ""
+def _shapes(study: SweepStudy, gpu: str) -> str:
+    """Which shape is which curve's, where colour says the GPU."""
+    if gpu or len(study.gpus) == 1:
+        return ""
+    named = zip(study.curves, cycle(charts.SHAPES), strict=False)
+    said = [f"{shape.removesuffix('-up')}: {curve.name}" for curve, shape in named]
+    return f" ({', '.join(said)})"
+
+
+def _caption(measured: bool, shapes: str, edges: int) -> str:
+    points = f"; points measured{shapes}" if measured else ""
     return f": lines predicted{points}{'; dashed: one more wave from here, the number of waves' if edges else ''}"
 
 
-def _part(table: Table, product: str, gpu: str) -> Table:
-    """The rows of one product, and of one GPU if it is named."""
+def _part(table: Table, product: str, gpu: str, place: int) -> Table:
+    """The rows of one product, the place-th, and of one GPU if it is named."""
     keep = [
         i for i, (name, chip) in enumerate(zip(*(table.data.get(c, ()) for c in ("product", "gpu")), strict=True))
         if name == product and gpu in ("", chip)
     ]  # fmt: skip
     shown = tuple(c for c in table.shown if c.key != "product" and (c.key != "gpu" or not gpu))
     data = {key: [values[i] for i in keep] for key, values in table.data.items()}
-    return replace(table, name=f"{table.name}_{slug(product + gpu)}", shown=shown, data=data)
+    return replace(table, name=f"{table.name}_{place}_{slug(gpu)}", shown=shown, data=data)

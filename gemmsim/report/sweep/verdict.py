@@ -117,7 +117,17 @@ def _against(outcome: Outcome, name: str, found: dict[tuple[str, str, int], floa
         if slower
         else "nowhere does it take more than 1 % longer"
     )
-    return f"Predicted, {name} against {base}: {first}; {then}."
+    return f"Predicted, {name} against {base}: {first}; {then}.{_by_product(outcome, found)}"
+
+
+def _by_product(outcome: Outcome, found: dict[tuple[str, str, int], float]) -> str:
+    """The median over GPUs and sizes of each product, where there are several."""
+    names = [product.name for product in outcome.study.products]
+    if len(names) == 1:
+        return ""
+    medians = {name: [g for at, g in found.items() if at[1] == name] for name in names}
+    said = [f"{name} {100 * float(np.median(gains)):+.1f} %" for name, gains in medians.items() if gains]
+    return f" In the median by product: {', '.join(said)}."
 
 
 def _where(outcome: Outcome, at: tuple[str, str, int]) -> str:

@@ -26,12 +26,13 @@ MOST_AT_ONCE = 250_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sweep found."""
+    """What a sweep found. absent: lines of curves that can launch at no size."""
 
     study: SweepStudy
     lines: tuple[Line, ...]
     edges: tuple[Edge, ...]
     timed: tuple[Timed, ...]
+    absent: tuple[Line, ...] = ()
 
     def line(self, gpu: str, product: str, curve: str) -> Line | None:
         """The line of these names; None where no configuration of the curve can launch on that GPU."""
@@ -42,6 +43,7 @@ class Outcome:
 def run(study: SweepStudy, progress: Progress) -> Outcome:
     """Predict everything that the study asks for. Raises GemmsimError where no curve can launch on a GPU."""
     lines: list[Line] = []
+    absent: list[Line] = []
     for gpu in study.gpus:
         here: list[Line] = []
         for curve in study.curves:
@@ -50,7 +52,8 @@ def run(study: SweepStudy, progress: Progress) -> Outcome:
         if not any(line.points for line in here):
             raise GemmsimError(f"curves: none can launch on {gpu.name}: {next(x.reason for x in here)}")
         lines += [line for line in here if line.points]
-    found = Outcome(study, tuple(lines), tuple(edges(study, lines)), tuple(timed(study, lines)))
+        absent += [line for line in here if not line.points]
+    found = Outcome(study, tuple(lines), tuple(edges(study, lines)), tuple(timed(study, lines)), tuple(absent))
     progress(1)
     return found
 
