@@ -46,7 +46,7 @@ class Chart:
 class Section:
     """A heading, sentences, charts with the tables they draw, and tables folded away.
 
-    beside: charts stand beside one another, each at least so many pixels wide; 0: one below the other.
+    beside: charts stand beside one another where each has at least so many pixels.
     """
 
     title: str
@@ -54,7 +54,7 @@ class Section:
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     folded: Sequence[Table] = ()
-    beside: int = 0
+    beside: int = 420
 
 
 @dataclass(frozen=True)

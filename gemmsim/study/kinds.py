@@ -26,6 +26,7 @@ KINDS: Mapping[str, str] = {
     "ablation": "what each effect of the model buys: errors of recorded rows with it costing nothing",
     "heatmap": "the best predicted and measured time over a plane of two parameters, such as bm and bn",
     "padding": "what padded sizes are predicted to gain, and time against a size",
+    "sweep": "curves against one of M, N and K: waves and their edges, decode, split-K",
 }
 DEFAULT_KIND = "picks"
 
