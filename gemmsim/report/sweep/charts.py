@@ -52,7 +52,9 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
     x, y = _x(points, vary, log), _y([r["value"] for r in (*said, *measured)], what, log)
     tips = tooltips(("who", ""), ("curve", ""), ("gpu", ""), ("size", "d"), ("tile", ""), ("value", SHOWN[what][3]))
     base = alt.Chart(inline(said)).encode(x=x, y=y, detail=["curve:N", "gpu:N"], tooltip=tips)
-    dots = alt.Chart(inline([{**r, "timed": r["curve"]} for r in measured])).encode(x=x, y=y, color=tint, tooltip=tips)
+    dots = alt.Chart(inline([{**r, "timed": _timed(r["curve"])} for r in measured])).encode(
+        x=x, y=y, color=tint, tooltip=tips
+    )
     marks = dots.mark_point(filled=True, size=60, opacity=0.95)
     drawn = base.mark_line(strokeWidth=1.8).encode(color=tint)
     if len(gpus) > 1:
@@ -116,9 +118,15 @@ def _dash(every: Sequence[str], names: Sequence[str]) -> alt.StrokeDash:
     return alt.StrokeDash("curve:N", scale=scale, legend=shown)
 
 
+def _timed(curve: str) -> str:
+    return f"{curve}, measured"
+
+
 def _shape(every: Sequence[str]) -> alt.Shape:
-    """A shape a curve, of a field of its own: the legend of the dashes stays one of lines."""
-    scale = alt.Scale(domain=list(every), range=[SHAPES[i % len(SHAPES)] for i in range(len(every))])
+    """A shape a curve. Its names are not those of the dashes, whose legend would else take the shapes on."""
+    scale = alt.Scale(
+        domain=[_timed(name) for name in every], range=[SHAPES[i % len(SHAPES)] for i in range(len(every))]
+    )
     return alt.Shape("timed:N", scale=scale, legend=None)
 
 

@@ -15,6 +15,8 @@ from gemmsim.study.sweep.outcome import Outcome
 
 #: curves of several GPUs in one chart; more, and wave edges, are drawn a GPU at a time
 MOST_TOGETHER = 4
+#: rows of a table that is not folded away
+MOST_OPEN = 40
 #: points that the page lists; the CSV beside it has them all
 MOST_LISTED = 2000
 TITLES = {
@@ -59,8 +61,9 @@ def _sections(outcome: Outcome) -> Iterator[Section]:
                 yield Section(title, charts=list(_drawn(outcome.study, gpu, points, *others[:2])), folded=[others[2]])
     if len(found):
         yield Section("Wave edges", tables=[found])
-    tables = [numbers.reach(outcome), numbers.curves(outcome), rows]
-    yield Section("In figures", tables=[table for table in tables if len(table)])
+    tables = [table for table in (numbers.reach(outcome), numbers.curves(outcome), rows) if len(table)]
+    long = [table for table in tables if len(table) > MOST_OPEN]
+    yield Section("In figures", tables=[table for table in tables if table not in long], folded=long)
     if len(every) <= MOST_LISTED:
         yield Section("All points", folded=[every])
 
