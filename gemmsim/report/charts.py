@@ -11,6 +11,7 @@ from gemmsim.report.look import (
     BAR_HEIGHT,
     INK,
     MUTED,
+    PALETTE,
     Chart,
     colour,
     finish,
@@ -22,11 +23,15 @@ from gemmsim.report.look import (
     tooltips,
 )  # fmt: skip
 from gemmsim.report.table import Table
+from gemmsim.report.units import human
 
 #: shaded in a chart of predicted against measured
 BAND = 0.10
 #: rows of a kernel that a chart draws
 MOST_POINTS = 1500
+#: terms that keep their colour from chart to chart; others take what is left, and those beyond are one grey `other`
+_TERM_COLOURS = dict(zip(("math", "latency", "dram", "shared", "l2", "issue", "waves"), PALETTE, strict=False))
+OTHER = "other"
 
 
 def predicted_against_measured(points: Table) -> Chart:
@@ -174,3 +179,57 @@ def gpus_compared(ratios: Table) -> Chart:
     down = base.transform_filter("datum.ratio <= 0.93").mark_text(align="right", dx=-4, fontSize=11, color=INK)
     texts = [side.encode(x=x, text="shown:N") for side in (up, down)]
     return finish(alt.layer(bars, ticks, *texts), height=len(figures) * (len(gpus) * BAR_HEIGHT + 8))
+
+
+def term_stack(parts: Table) -> Chart:
+    """Where the time of each launch goes: a bar of full width a label, split by term; its time stands above the bar.
+
+    parts: columns label, term, time_s, a row a label and term, in the order in which labels are shown; the parts of a
+    label add up to its time. Seven terms have colours, those with the largest shares; the others are merged.
+    """
+    rows, colours = _stacked(parts), {}
+    kept = [term for term in dict.fromkeys(r["term"] for r in rows) if term != OTHER]
+    spare = [c for c in PALETTE[:-1] if c not in {_TERM_COLOURS.get(term) for term in kept}]
+    for term in kept:
+        colours[term] = _TERM_COLOURS.get(term) or spare.pop(0)
+    colours |= {OTHER: PALETTE[-1]} if any(r["term"] == OTHER for r in rows) else {}
+    labels = list(dict.fromkeys(r["label"] for r in rows))
+    y = alt.Y("label:N", sort=labels, title=None, axis=None)
+    x = alt.X("from:Q", title="share of the predicted time, %", scale=alt.Scale(domain=[0, 100], nice=False),
+              axis=alt.Axis(values=[0, 25, 50, 75, 100], ticks=False, grid=False))  # fmt: skip
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    bars = alt.Chart(inline(rows)).mark_bar(size=BAR_HEIGHT, yOffset=8, clip=True).encode(
+        x=x, x2="to:Q", y=y, color=alt.Color("term:N", scale=scale, legend=legend(columns=4)),
+        tooltip=tooltips(("label", ""), ("term", ""), ("time", ""), ("percent", ".1f")),
+    )  # fmt: skip
+    titles = [{"label": r["label"], "from": 0, "text": f"{r['label']}: {r['whole']}"} for r in rows if not r["from"]]
+    text = alt.Chart(inline(titles)).mark_text(align="left", dy=-9, fontSize=12, color=INK)
+    return finish(alt.layer(bars, text.encode(x=x, y=y, text="text:N")), height=len(labels) * (BAR_HEIGHT + 22))
+
+
+def _stacked(parts: Table) -> list[dict[str, Any]]:
+    """A row a label and term that is drawn: the shares where its piece begins and ends; the largest terms first."""
+    found: dict[str, dict[str, float]] = {}
+    for r in parts.rows():
+        mine = found.setdefault(r["label"], {})
+        mine[r["term"]] = mine.get(r["term"], 0.0) + r["time_s"]
+    weights: dict[str, float] = {}
+    for mine in found.values():
+        for term, time_s in mine.items():
+            weights[term] = weights.get(term, 0.0) + time_s / sum(mine.values())
+    order = sorted((t for t in weights if t != OTHER), key=lambda t: -weights[t])[: len(PALETTE) - 1]
+    return [row for label, mine in found.items() for row in _pieces(label, mine, order)]
+
+
+def _pieces(label: str, times: Mapping[str, float], order: Sequence[str]) -> list[dict[str, Any]]:
+    """One bar of `term_stack`."""
+    whole = sum(times.values())
+    shown = {term: times[term] for term in order if times.get(term)}
+    shown |= {OTHER: rest} if abs(rest := whole - sum(shown.values())) > 1e-9 * whole else {}
+    pieces, at = [], 0.0
+    for term, time_s in shown.items():
+        percent = 100 * time_s / whole
+        pieces.append({"label": label, "term": term, "from": at, "to": at + percent, "percent": percent,
+                       "time": human(time_s, "s"), "whole": human(whole, "s")})  # fmt: skip
+        at += percent
+    return pieces

@@ -82,8 +82,9 @@ def colour(field: str, names: Sequence[str]) -> alt.Color:
 
 
 def legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:
-    """A legend above or below, in two columns, so that it fits on a phone."""
-    return alt.Legend(orient=orient, title=None, columns=2, labelLimit=160, columnPadding=8, **more)
+    """A legend above or below, in two columns where not said otherwise, so that it fits on a phone."""
+    given = {"columns": 2, "labelLimit": 160, "columnPadding": 8} | more
+    return alt.Legend(orient=orient, title=None, **given)
 
 
 def tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
