@@ -60,7 +60,7 @@ class Launch:
     smem_bytes: IntArray  # static + dynamic, a block
     from_facts: npt.NDArray[np.bool_]  # true where registers, spills and shared memory come from a compiler
 
-    def part(self, rows: slice) -> Launch:
+    def part(self, rows: slice | IntArray) -> Launch:
         """Some of the rows."""
         columns = (self.threads, self.regs_per_thread, self.spill_bytes, self.smem_bytes, self.from_facts)
         threads, regs, spills, smem, facts = (x[rows] for x in columns)

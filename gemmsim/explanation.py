@@ -18,16 +18,14 @@ from gemmsim.errors import GemmsimError
 from gemmsim.families.unique import unique_rows
 from gemmsim.hardware import Gpu
 from gemmsim.model.demand import TERMS
+from gemmsim.model.parts import parts
 from gemmsim.model.predict import Prediction, check_time, predict
 from gemmsim.problem import MAX_DIMENSION, FloatArray, Form, Gemm
-from gemmsim.shapley import shapley
 
 #: a change that gains less is not worth naming
 WORTH = 0.01
 #: combinations of a family's choices that are looked at all for the nearest that can launch
 MOST_COMBINATIONS = 100_000
-#: terms with a part of the time: those whose time alone, or what they would save, is this share; and so many at most
-LEAST_PART, MOST_PARTS = 0.03, 7
 #: elements that row strides are padded to
 PAD = 16
 #: what one step (a factor of two) in a parameter counts when configurations are compared; others count 1
@@ -118,34 +116,16 @@ def explain(
     p = predict(m, n, k, gpu=gpu, config=config, num_sms=num_sms, terms=True, **asked)
     check_feasible(p)
     check_time(p.time_s, asked["without"])
-    parts = _parts(p, asked)
+    of_time = parts(p, asked["without"])[0]
     tried = _changes(p, asked)
     changes = tuple(one.change for one in tried)
     best = changes[0] if changes and changes[0].gain_share > WORTH else None
     outlook = tuple(_outlook(p, tried[0] if best else None, asked))
-    rest_s = float(p.time_s[0]) - sum(parts.values())
+    rest_s = float(p.time_s[0]) - sum(of_time.values())
     key = config_key(p.config.row(0))
     return Explanation(
-        p, key, _terms(p, parts), tuple(_sentences(p)), changes, best, _advice(best), rest_s, outlook
+        p, key, _terms(p, of_time), tuple(_sentences(p)), changes, best, _advice(best), rest_s, outlook
     )  # fmt: skip
-
-
-def _parts(p: Prediction, asked: Mapping[str, Any]) -> dict[str, float]:
-    """The parts of the terms that count most, s."""
-    time_s = float(p.time_s[0])
-    weights = {t: max(float(p.saved[t][0]), float(p.demand[t][0])) / time_s for t in TERMS if t not in asked["without"]}
-    heavy = [t for t in sorted(weights, key=lambda t: -weights[t]) if weights[t] >= LEAST_PART][:MOST_PARTS]
-
-    def saved(free: tuple[str, ...]) -> float:
-        return time_s - float(_again(p, asked, without=(*asked["without"], *free)).time_s[0])
-
-    return shapley(heavy, saved)
-
-
-def _again(p: Prediction, asked: Mapping[str, Any], **changed: Any) -> Prediction:
-    """The same launch predicted with something changed."""
-    m, n, k = (int(x[0]) for x in (p.problem.m, p.problem.n, p.problem.k))
-    return predict(m, n, k, **{**asked, "gpu": p.gpu, "config": p.config, **changed})
 
 
 def _outlook(p: Prediction, tried: _Tried | None, asked: Mapping[str, Any]) -> Iterable[str]:

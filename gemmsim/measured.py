@@ -124,13 +124,20 @@ def _identity(a: Measured, b: Measured) -> list[tuple[str, str, str]]:
 def read_measured(
     path: str, *, gpu: str | None = None, family: str | None = None, dtype: str | None = None, l2: str | None = None
 ) -> Measured:
-    """The timed rows of a CSV. Columns gpu, family, dtype and l2 say what they are; arguments stand in if missing.
+    """The timed rows of a CSV. Raises GemmsimError as `measured_rows` does, and where there is no such file."""
+    return measured_rows(read_csv(path), gpu=gpu, family=family, dtype=dtype, l2=l2)
+
+
+def measured_rows(
+    table: Table, *, gpu: str | None = None, family: str | None = None, dtype: str | None = None, l2: str | None = None
+) -> Measured:
+    """The timed rows of a table. Columns gpu, family, dtype and l2 say what they are; arguments stand in if missing.
 
     So do, if there, layout, epilogue, beta, batch and the types of B and C: all rows of a file are of one form.
     time_s, or median_s, is the time; a median over twice min_s was disturbed, and min_s stands for it. Rows with a
     column status other than ok are left out. Raises GemmsimError for rows that differ in what they are or lack a time.
     """
-    table = read_csv(path)
+    path = table.path
     said = {"gpu": gpu, "family": family, "dtype": dtype, "l2": l2}
     what = {name: _one(table, name, given) for name, given in said.items()}
     try:

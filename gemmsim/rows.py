@@ -40,11 +40,15 @@ _PLAIN = re.compile(r"[0-9.eE+-]*")
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV: column -> the text of its cells, in the file's order; `lines` holds the line on which each row ends."""
+    """A CSV: column -> the text of its cells, in the file's order; `lines` holds the line on which each row ends.
+
+    numbers: which rows of the file these are, if not all; the first is 1.
+    """
 
     path: str
     columns: Mapping[str, Sequence[str]]
     lines: Sequence[int]
+    numbers: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -54,8 +58,16 @@ class Table:
 
     def place(self, row: int, column: str = "") -> str:
         """Where a row or a cell stands, for a message."""
-        where = f"{self.path}, row {row + 1} (line {self.lines[row]})"
+        number = self.numbers[row] if self.numbers else row + 1
+        where = f"{self.path}, row {number} (line {self.lines[row]})"
         return f"{where}, column {column}" if column else where
+
+    def take(self, rows: Index) -> Table:
+        """Some of the rows, which keep their place in the file."""
+        at = rows.tolist()
+        numbers = [self.numbers[i] if self.numbers else i + 1 for i in at]
+        columns = {name: self.text(name, rows) for name in self.columns}
+        return Table(self.path, columns, [self.lines[i] for i in at], numbers)
 
     def text(self, column: str, rows: Index | None = None) -> Sequence[str]:
         """The cells of a column as they stand in the file. Raises GemmsimError if there is no such column."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmsim
-from gemmsim.explanation import MOST_PARTS
+from gemmsim.model.parts import MOST_PARTS
 
 
 @settings(max_examples=15, deadline=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -151,6 +151,15 @@ def predict(
     return _predict(problem, cfg, chip, fit, l2_condition(l2), facts or {}, free, terms)
 
 
+def freed(p: Prediction, rows: IntArray) -> Callable[[Set[str]], FloatArray]:
+    """The time of some rows of a prediction with terms free, s: a function of the terms, quick to ask again and again.
+
+    rows: their positions, at most CHUNK; of a row that cannot launch the time is none.
+    """
+    batch = _Rows(p.problem, p.config, p.launch, p.blocks_per_sm, p.gpu, p.calibration.values, p.l2)
+    return _Chunk.of(batch, rows).time_s
+
+
 def _chip(gpu: str | Gpu, num_sms: int | None) -> Gpu:
     chip = gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
     if num_sms is None:
@@ -292,7 +301,7 @@ class _Chunk:
     demand: Demand
 
     @staticmethod
-    def of(rows: _Rows, part: slice) -> _Chunk:
+    def of(rows: _Rows, part: slice | IntArray) -> _Chunk:
         """The rows of `part`."""
         p, c = rows.problem, rows.config
         p = p.take(part)
@@ -303,7 +312,7 @@ class _Chunk:
     def solve(self, free: Set[str], out: Mapping[str, FloatArray], part: slice) -> None:
         """Write time and traffic of these rows into `out`."""
         d, x = self.demand, self.case
-        out["time_s"][part] = self._time(free)
+        out["time_s"][part] = self.time_s(free)
         out["waves"][part] = geometry.waves(d.units.blocks, x.gpu.sm_count, x.blocks_per_sm)
         out["l2_read_bytes"][part] = d.l2_read_bytes
         out["dram_read_bytes"][part] = d.dram_read_bytes + d.second_read_bytes
@@ -320,11 +329,12 @@ class _Chunk:
         """Write each term's time alone, and what it being free would save, into `demand` and `saved`."""
         alone = solver.alone_s(self.case, self.demand)
         for term in TERMS:
-            gain = np.zeros(1) if term in free else np.maximum(time_s - self._time(free | {term}), 0)
+            gain = np.zeros(1) if term in free else np.maximum(time_s - self.time_s(free | {term}), 0)
             saved[term][part] = gain
             demand[term][part] = 0 if term in free else alone.get(term, gain)
 
-    def _time(self, free: Set[str]) -> FloatArray:
+    def time_s(self, free: Set[str]) -> FloatArray:
+        """Seconds with these terms free."""
         given, scalar = solver.time_s(self.case, self.demand, free), self.case.traits.scalar_loads > 0
         if "alignment" not in free or not scalar.any():
             return given
