@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from gemmsim.model.parts import OTHER
 from gemmsim.report.look import (
     BAR_HEIGHT,
     INK,
@@ -31,7 +32,6 @@ BAND = 0.10
 MOST_POINTS = 1500
 #: terms that keep their colour from chart to chart; others take what is left, and those beyond are one grey `other`
 _TERM_COLOURS = dict(zip(("math", "latency", "dram", "shared", "l2", "issue", "waves"), PALETTE, strict=False))
-OTHER = "other"
 
 
 def predicted_against_measured(points: Table) -> Chart:

@@ -22,6 +22,7 @@ KINDS: Mapping[str, str] = {
     "picks": "the fastest predicted tiles of a workload's GEMMs on some GPUs",
     "search": "recorded curves of searches: which sampler needs how many trials",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
+    "ladder": "stages of a kernel from the first to the last, timed in turn with the library, and predicted",
 }
 DEFAULT_KIND = "picks"
 
