@@ -23,6 +23,7 @@ KINDS: Mapping[str, str] = {
     "search": "recorded curves of searches: which sampler needs how many trials",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
     "ladder": "stages of a kernel from the first to the last, timed in turn with the library, and predicted",
+    "comparison": "GPUs against one another by their hardware files: time, why, what if, what the time hangs on",
 }
 DEFAULT_KIND = "picks"
 

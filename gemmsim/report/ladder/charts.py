@@ -6,12 +6,24 @@ from typing import Any
 
 import altair as alt
 
-from gemmsim.report.look import BAR_HEIGHT, INK, MUTED, PALETTE, Chart, finish, inline, legend, log_axis, tooltips
+from gemmsim.report.look import (
+    BAR_HEIGHT,
+    INK,
+    LANE_HEIGHT,
+    MUTED,
+    PALETTE,
+    Chart,
+    finish,
+    inline,
+    lane_titles,
+    lanes,
+    legend,
+    log_axis,
+    tooltips,
+)
 from gemmsim.report.table import Table
 
 PREDICTED, LIBRARY = "predicted", "cuBLAS"
-#: a row of a chart whose label stands above its bar
-_ROW = BAR_HEIGHT + 22
 
 
 def stages(rungs: Table) -> Chart:
@@ -35,11 +47,13 @@ def stages(rungs: Table) -> Chart:
 
     colours = _colours(rows, LIBRARY)
     bars = base.mark_bar(size=BAR_HEIGHT, yOffset=8).encode(x=x("tflops"), x2=alt.X2Datum(low), color=colours)
-    library = base.mark_tick(size=_ROW, thickness=2, opacity=1).encode(x=x("library"), color=alt.ColorDatum(LIBRARY))
+    library = base.mark_tick(size=LANE_HEIGHT, thickness=2, opacity=1).encode(
+        x=x("library"), color=alt.ColorDatum(LIBRARY)
+    )
     ticks = base.mark_tick(size=BAR_HEIGHT + 4, thickness=3, yOffset=8, opacity=1).encode(
         x=x("predicted"), color=alt.ColorDatum(PREDICTED)
     )
-    return finish(alt.layer(bars, library, ticks, _titles(rows)), height=len(rows) * _ROW)
+    return finish(alt.layer(bars, library, ticks, _titles(rows)), height=len(rows) * LANE_HEIGHT)
 
 
 def step_factors(points: Table) -> Chart:
@@ -64,7 +78,7 @@ def step_factors(points: Table) -> Chart:
     ticks = base.mark_tick(size=9, thickness=2, yOffset=14, opacity=1).encode(
         x=x("predicted"), color=alt.ColorDatum(PREDICTED)
     )
-    return finish(alt.layer(one, dots, ticks, _titles(rows)), height=len({r["stage"] for r in rows}) * _ROW)
+    return finish(alt.layer(one, dots, ticks, _titles(rows)), height=len({r["stage"] for r in rows}) * LANE_HEIGHT)
 
 
 def _known(value: float, factor: float) -> float | None:
@@ -81,16 +95,11 @@ def _measured(dtype: str) -> str:
 
 
 def _lanes(rows: list[dict[str, Any]]) -> alt.Y:
-    """A lane a stage, in the order of the rows."""
-    return alt.Y("stage:N", sort=list(dict.fromkeys(r["stage"] for r in rows)), title=None, axis=None)
+    return lanes("stage", [r["stage"] for r in rows])
 
 
 def _titles(rows: list[dict[str, Any]]) -> alt.Chart:
-    """The label of each lane, above what it holds."""
-    firsts = {r["stage"]: {"stage": r["stage"], "label": r["label"]} for r in rows}
-    text = alt.Chart(inline(list(firsts.values()))).mark_text(align="left", dy=-9, fontSize=12, color=INK)
-    titles: alt.Chart = text.encode(x=alt.value(2), y=_lanes(rows), text="label:N")
-    return titles
+    return lane_titles("stage", {r["stage"]: r["label"] for r in rows})
 
 
 def _colours(rows: list[dict[str, Any]], *more: str) -> alt.Color:
