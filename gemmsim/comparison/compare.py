@@ -63,9 +63,9 @@ def compare(
     first with the dtype. baseline: the GPU that speed-ups are over, the first if None. what_if: GPU -> figures of its
     hardware file with other values; each such GPU is there twice, as it is and, with a star, as it would be.
     sensitivity: elasticities of the time of each GPU too. spaces: family -> the configurations to search, the whole
-    spaces if None. calibrated: 'auto' takes fitted coefficients only where every
-    GPU and family has its own, since fitted against default ones would compare fits, not chips. progress is told of
-    each of `steps`. Raises GemmsimError for wrong input, and where no configuration of a GEMM can launch.
+    spaces if None; shortlist: of each GEMM the fastest of them that are tried again for speed-ups and elasticities.
+    calibrated: 'auto' takes fitted coefficients only where every GPU and family has its own, since fitted against
+    default ones would compare fits, not chips. progress is told of each of `steps`. Raises GemmsimError for wrong input, and where no configuration of a GEMM can launch.
     """
     products = _products(what, dtype)
     chips, changes = _chips(gpus, what_if or {})

@@ -75,8 +75,8 @@ def reasons(mine: Table) -> Chart:
 def elasticities(slopes: Table) -> Chart:
     """Figures by GPUs: the stronger the colour the more the time hangs on the figure; less time blue, more orange."""
     rows = [
-        {"gpu": r["gpu"], "figure": r["figure"].removeprefix("arch."), "elasticity": r["elasticity"], "strength": abs(r["elasticity"]),
-         "shown": f"{r['elasticity']:+.2f}", "way": "less time" if r["elasticity"] <= 0 else "more time"}
+        {"gpu": r["gpu"], "figure": r["figure"].removeprefix("arch."), "elasticity": r["elasticity"],
+         "strength": abs(r["elasticity"]), "shown": f"{r['elasticity']:+.2f}", "way": "less time" if r["elasticity"] <= 0 else "more time"}
         for r in slopes.rows()
     ]  # fmt: skip
     figures, gpus = (list(dict.fromkeys(r[key] for r in rows)) for key in ("figure", "gpu"))
