@@ -65,7 +65,8 @@ def compare(
     sensitivity: elasticities of the time of each GPU too. spaces: family -> the configurations to search, the whole
     spaces if None; shortlist: of each GEMM the fastest of them that are tried again for speed-ups and elasticities.
     calibrated: 'auto' takes fitted coefficients only where every GPU and family has its own, since fitted against
-    default ones would compare fits, not chips. progress is told of each of `steps`. Raises GemmsimError for wrong input, and where no configuration of a GEMM can launch.
+    default ones would compare fits, not chips. progress is told of each of `steps`. Raises GemmsimError for wrong
+    input, and where no configuration of a GEMM can launch.
     """
     products = _products(what, dtype)
     chips, changes = _chips(gpus, what_if or {})

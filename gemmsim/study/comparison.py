@@ -24,7 +24,7 @@ from gemmsim.study.workload import Work, Workload, at, once, read_gpus, read_wor
 from gemmsim.whatif import changed_gpu
 from gemmsim.workload import Product
 
-#: configurations of a GEMM that are tried again for speed-ups and elasticities: fewer than `gemmsim compare` takes, since
+#: configurations of a GEMM that are tried again for speed-ups and elasticities: fewer than `gemmsim compare` takes, as
 #: a study asks for thousands of trials
 SHORTLIST = 12
 _Changes = dict[document.Text, dict[document.Text, float]]

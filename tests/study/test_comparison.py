@@ -46,8 +46,10 @@ def test_a_pass_is_what_compare_says_of_the_grid(tmp_path: Path) -> None:
     assert (one.variant, one.dtype, one.found.baseline) == ("all", "fp16", "a100_sxm_80gb")
     assert [card.label for card in one.found.cards] == ["a100_sxm_80gb", "h200_sxm", "h200_sxm*"]
     product = Product("all", "wide", 512, 2048, 1024, 3, form_of("fp16"))
-    said = compare([product], gpus=["a100_sxm_80gb", "h200_sxm"], family="all", spaces=asked.spaces,
-                   what_if={"h200_sxm": {"dram_bytes_per_s": 7.2e12}}, sensitivity=True, shortlist=SHORTLIST)  # fmt: skip
+    said = compare(
+        [product], gpus=["a100_sxm_80gb", "h200_sxm"], family="all", spaces=asked.spaces, sensitivity=True,
+        what_if={"h200_sxm": {"dram_bytes_per_s": 7.2e12}}, shortlist=SHORTLIST,
+    )  # fmt: skip
     assert [(c.label, c.time_s) for c in one.found.cards] == [(c.label, c.time_s) for c in said.cards]
     assert one.found.speedups == said.speedups
     assert one.found.elasticities == said.elasticities
@@ -75,7 +77,8 @@ WRONG = [
     ("gpus: [a100_sxm_80gb, h200_sxm]", "gpus: [v100_sxm2_32gb, h200_sxm]\nbaseline: a100_sxm_80gb",
      ("baseline is 'a100_sxm_80gb'", "v100_sxm2_32gb, h200_sxm")),
     ("dtypes: [fp16]", "dtypes: [fp17]", ("dtypes[0]", "'fp17'")),
-    ("a100_sxm_80gb, h200_sxm]\ndtypes: [fp16]", "v100_sxm2_32gb, h200_sxm]\ndtypes: [bf16]", ("gpus[0]", "no bf16 path")),
+    ("a100_sxm_80gb, h200_sxm]\ndtypes: [fp16]", "v100_sxm2_32gb, h200_sxm]\ndtypes: [bf16]",
+     ("gpus[0]", "no bf16 path")),
     ("families: [triton]", "families: [tritn]", ("families[0]", "did you mean triton")),
     ("bm: [64, 128]", "bm: [0]", ("vary.triton.bm is [0]",)),
     ("h200_sxm: {dram", "h100_sxm: {dram", ("what_if.h100_sxm", "GPUs of gpus")),

@@ -25,6 +25,9 @@ from gemmsim.report.look import (
 from gemmsim.report.table import Table
 from gemmsim.report.units import human
 
+#: an elasticity nearer to 0 has no number in its cell, so that the others can be read on a phone
+SHOWN = 0.05
+
 
 def times(mine: Table) -> Chart:
     """The time of one pass on each GPU, fastest first, with its interval; time and speed-up above the bar."""
@@ -76,19 +79,21 @@ def elasticities(slopes: Table) -> Chart:
     """Figures by GPUs: the stronger the colour the more the time hangs on the figure; less time blue, more orange."""
     rows = [
         {"gpu": r["gpu"], "figure": r["figure"].removeprefix("arch."), "elasticity": r["elasticity"],
-         "strength": abs(r["elasticity"]), "shown": f"{r['elasticity']:+.2f}", "way": "less time" if r["elasticity"] <= 0 else "more time"}
+         "strength": abs(r["elasticity"]),
+         "shown": f"{r['elasticity']:+.1f}" if abs(r["elasticity"]) >= SHOWN else "",
+         "way": "less time" if r["elasticity"] <= 0 else "more time"}
         for r in slopes.rows()
     ]  # fmt: skip
     figures, gpus = (list(dict.fromkeys(r[key] for r in rows)) for key in ("figure", "gpu"))
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("gpu:N", sort=gpus, title=None, axis=alt.Axis(orient="top", labelAngle=-60, ticks=False, domain=False)),
         y=alt.Y("figure:N", sort=figures, title=None,
-                axis=alt.Axis(labelLimit=150, labelPadding=6, ticks=False, domain=False)),
+                axis=alt.Axis(labelLimit=120, labelPadding=6, ticks=False, domain=False)),
         tooltip=tooltips(("figure", ""), ("gpu", ""), ("elasticity", "+.3f")),
     )  # fmt: skip
     strength = alt.Opacity("strength:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[0.05, 0.85], clamp=True))
     cells = base.mark_rect().encode(color=colour("way", ["less time", "more time"]), opacity=strength)
-    text = base.mark_text(fontSize=10, color=INK).encode(text="shown:N")
+    text = base.mark_text(fontSize=9, color=INK).encode(text="shown:N")
     return finish(alt.layer(cells, text), height=22 * len(figures))
 
 

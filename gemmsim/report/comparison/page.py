@@ -39,7 +39,7 @@ def _pass(study: ComparisonStudy, p: Pass) -> Iterator[Section]:
     if p.found.speedups:
         due = numbers.reasons([p])
         due = replace(due, name=f"reasons_{slug(name)}", shown=due.shown[2:])
-        said = f"What makes the difference to {p.found.baseline}: factors end to end, dark tick: the speed-up"
+        said = f"What makes the difference to {p.found.baseline}: factors end to end; upright tick: the speed-up"
         yield Section(f"{name}: why", charts=[Chart(due.name, said, charts.reasons(due))], folded=[due])
     slopes = numbers.matter(numbers.elasticities([p]))
     if study.sensitivity and len(slopes):
