@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,12 +101,12 @@ def rank(
     if top is not None and top < 1:
         raise GemmsimError(f"top = {top}: expected a whole number >= 1")
     chip, form = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), form_of(dtype)
-    searched = spaces or {name: families.space(name) for name in families_of(family, form)}
-    names = list(searched)
+    names = families_of(family if spaces is None else "all", form, spaces)
     asked: dict[str, Any] = {
         "gpu": chip, "dtype": form, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "without": tuple(without),
     }  # fmt: skip
-    found = [predict(m, n, k, family=name, config=config, **asked) for name, config in searched.items()]
+    configs = {name: families.space(name) if spaces is None else spaces[name] for name in names}
+    found = [predict(m, n, k, family=name, config=config, **asked) for name, config in configs.items()]
     for space in found:
         check_time(space.time_s, asked["without"])
     refused = _refused(found)
@@ -122,13 +122,16 @@ def rank(
     return Ranking(m, n, k, form.dtype, used, l2, tuple(names), tuple(entries), total, refused, recorded)
 
 
-def families_of(family: str, form: Form) -> list[str]:
-    """The family of that name, or with "all" those that have a kernel for the form. Raises GemmsimError for none."""
+def families_of(family: str, form: Form, among: Collection[str] | None = None) -> list[str]:
+    """The family of that name, or with "all" those that have a kernel for the form; among: of these alone.
+
+    Raises GemmsimError for none.
+    """
     dtype = form.dtype
     if family != "all":
         families.check_dtype(family, dtype)
         return [family]
-    names = families.families_for(dtype)
+    names = [name for name in families.families_for(dtype) if among is None or name in among]
     one = gemm(1, 1, 1, form)
     names = [name for name in names if families.does(name, one)] or names
     if not names:

@@ -10,7 +10,8 @@ import click
 
 from gemmsim.cli.charted import chart_option, check_chart, draw
 from gemmsim.cli.options import HELP, Command
-from gemmsim.cli.tables import Column, emit, output_options
+from gemmsim.cli.tables import Column, emit, human, output_options
+from gemmsim.comparison.figures import side_by_side
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, check_file, gpu_names, load_figures, load_gpu
 from gemmsim.hwfields import GROUPS, Figure, peak_clock
@@ -19,7 +20,7 @@ from gemmsim.paths import data_folder
 from gemmsim.problem import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from gemmsim.report.table import Table
+    pass
 
 _LIST = (
     Column("name"),
@@ -39,24 +40,6 @@ _SHOW = (
     Column("kind"),
     Column("source"),
 )
-#: compared figures that are not by dtype: attribute path -> unit
-_COMPARED = {
-    "sm_count": "",
-    "clock_hz": "Hz",
-    "clock_tensor_hz": "Hz",
-    "dram_bytes": "B",
-    "dram_bytes_per_s": "B/s",
-    "dram_measured_bytes_per_s": "B/s",
-    "l2_bytes": "B",
-    "l2_measured_bytes_per_s": "B/s",
-    "l2_latency_clk": "clk",
-    "dram_latency_clk": "clk",
-    "tdp_w": "W",
-    "arch.smem_per_sm_bytes": "B",
-    "arch.smem_per_block_bytes": "B",
-    "arch.regs_per_sm": "",
-    "arch.max_warps_per_sm": "",
-}
 
 
 @click.group(context_settings=HELP)
@@ -100,7 +83,7 @@ def compare(gpus: Sequence[str], chart: str | None, format: str, out: str | None
     columns += [Column(f"{c.name}_ratio", "ratio" if len(chips) == 2 else f"{c.name} ratio") for c in chips[1:]]
     if format != "table":
         columns.insert(1, Column("unit"))
-    rows = list(_comparison(chips))
+    rows = list(side_by_side(chips))
     notes = [f"ratios are to {chips[0].name}; peaks are dense", *_notes(chips)]
     if chart is not None:
         _draw(chips, rows, notes, chart)
@@ -213,29 +196,6 @@ def _figure_row(*values: Any) -> dict[str, Any]:
     return dict(zip(("figure", "value", "unit", "kind", "source", "conflict"), values, strict=True))
 
 
-def _comparison(chips: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
-    for key, unit in _COMPARED.items():
-        yield _compared(key, unit, chips, [_attribute(chip, key) for chip in chips])
-    for dtype in DTYPE_BYTES:
-        peaks = [chip.peak_flops(dtype) for chip in chips]
-        if any(peaks):
-            yield _compared(f"peak_flops.{dtype}", "FLOP/s", chips, peaks)
-    for dtype in DTYPE_BYTES:
-        ridges = [peak / chip.dram_bytes_per_s if (peak := chip.peak_flops(dtype)) else None for chip in chips]
-        if any(ridges):
-            yield _compared(f"ridge.{dtype}", "FLOP/B", chips, ridges)
-
-
-def _attribute(gpu: Gpu, key: str) -> Any:
-    return getattr(gpu.arch, key.removeprefix("arch.")) if key.startswith("arch.") else getattr(gpu, key)
-
-
-def _compared(key: str, unit: str, chips: Sequence[Gpu], values: Sequence[float | None]) -> dict[str, Any]:
-    first = values[0]
-    ratios = {f"{c.name}_ratio": v / first if v and first else None for c, v in zip(chips, values, strict=True)}
-    return {"figure": key, "unit": unit, **{c.name: v for c, v in zip(chips, values, strict=True)}, **ratios}
-
-
 # ---------------------------------------------------------------------------------------------- chart
 
 
@@ -243,43 +203,13 @@ def _notes(chips: Sequence[Gpu]) -> list[str]:
     return [f"note: {chip.name}: {note}" for chip in chips for note in chip.notes]
 
 
-#: charted figures that are not by dtype: key in the comparison -> name in the chart
-_CHARTED = {
-    "sm_count": "SMs",
-    "dram_bytes": "DRAM",
-    "dram_bytes_per_s": "DRAM rate",
-    "l2_bytes": "L2",
-    "tdp_w": "power limit",
-}
-
-
 def _draw(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]], notes: Sequence[str], path: str) -> None:
     from gemmsim.report import charts
+    from gemmsim.report.hardware import ratios
 
-    table = _ratios(chips, rows)
+    table = ratios(chips, rows, human)
     draw(
         path, charts.gpus_compared(table), [table], notes, caption=f"Ratios to {chips[0].name}", section="Side by side",
         title=" against ".join([", ".join(c.name for c in chips[1:]), chips[0].name]),
         question="What differs between these GPUs, and by how much?",
     )  # fmt: skip
-
-
-def _ratios(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The table that the chart draws: a row a figure and GPU."""
-    from gemmsim.cli.tables import human
-    from gemmsim.report.table import Column as Shown
-    from gemmsim.report.table import table
-
-    found = []
-    for row in rows:
-        key, _, dtype = row["figure"].partition(".")
-        names = {"peak_flops": f"{dtype} dense", "ridge": f"ridge {dtype}"}
-        name = names.get(key, _CHARTED.get(row["figure"]))
-        for chip in chips if name else ():
-            value = row[chip.name]
-            ratio = 1.0 if value and chip is chips[0] else row[f"{chip.name}_ratio"]
-            found.append(
-                {"figure": name, "gpu": chip.name, "value": value, "shown": human(value, row["unit"]), "ratio": ratio}
-            )
-    shown = (Shown("figure", "figure"), Shown("gpu", "GPU"), Shown("shown", "value"), Shown("ratio", "ratio", "x"))
-    return table("comparison", "Figures and ratios", shown, found, f"ratios are to {chips[0].name}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gemmsim import families
-from gemmsim.comparison.cost import Asked, Card, alone, card, trial
+from gemmsim.comparison.cost import SHORTLIST, Asked, Card, alone, card, trial
 from gemmsim.comparison.elasticity import Elasticity, elasticities
 from gemmsim.comparison.reasons import Reason, reasons
 from gemmsim.conditions import DEFAULT_L2, l2_condition
+from gemmsim.config import Config
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model import calibration
@@ -53,6 +54,7 @@ def compare(
     what: tuple[int, int, int] | Sequence[Product], *, gpus: Sequence[str], dtype: str | Form = "bf16",
     family: str | None = None, l2: str = DEFAULT_L2, calibrated: str = "auto", baseline: str | None = None,
     what_if: Mapping[str, Mapping[str, float]] | None = None, sensitivity: bool = False,
+    spaces: Mapping[str, Config] | None = None, shortlist: int = SHORTLIST,
     progress: Progress = lambda step: None,
 ) -> Comparison:  # fmt: skip
     """The same GEMMs on several GPUs, each with its own best configurations; no GPU needed.
@@ -60,15 +62,17 @@ def compare(
     what: M, N, K of one GEMM of type `dtype`, or the Products of a workload. family: its name, "all", or None for the
     first with the dtype. baseline: the GPU that speed-ups are over, the first if None. what_if: GPU -> figures of its
     hardware file with other values; each such GPU is there twice, as it is and, with a star, as it would be.
-    sensitivity: elasticities of the time of each GPU too. calibrated: 'auto' takes fitted coefficients only where every
-    GPU and family has its own, since fitted against default ones would compare fits, not chips. progress is told of
-    each of `steps`. Raises GemmsimError for wrong input, and where no configuration of a GEMM can launch.
+    sensitivity: elasticities of the time of each GPU too. spaces: family -> the configurations to search, the whole
+    spaces if None; shortlist: of each GEMM the fastest of them that are tried again for speed-ups and elasticities.
+    calibrated: 'auto' takes fitted coefficients only where every GPU and family has its own, since fitted against
+    default ones would compare fits, not chips. progress is told of each of `steps`. Raises GemmsimError for wrong
+    input, and where no configuration of a GEMM can launch.
     """
     products = _products(what, dtype)
     chips, changes = _chips(gpus, what_if or {})
     name = family or families.families_for(products[0].form.dtype)[0]
-    fitted, notes = _fitted(chips, products, name, calibrated)
-    asked = Asked(name, l2_condition(l2), calibrated if fitted or calibrated != "auto" else "none")
+    fitted, notes = _fitted(chips, products, name, calibrated, spaces)
+    asked = Asked(name, l2_condition(l2), calibrated if fitted or calibrated != "auto" else "none", spaces, shortlist)
     cards = [card(label, gpu, products, asked, progress) for label, gpu in chips.items()]
     first = _baseline(cards, baseline)
     speedups = []
@@ -130,10 +134,10 @@ def _baseline(cards: Sequence[Card], name: str | None) -> Card:
 
 
 def _fitted(
-    chips: Mapping[str, Gpu], products: Iterable[Product], family: str, calibrated: str
+    chips: Mapping[str, Gpu], products: Iterable[Product], family: str, calibrated: str, among: Collection[str] | None
 ) -> tuple[bool, list[str]]:
     """Whether coefficients are fitted everywhere, and what is to be said where they could be on some GPUs only."""
-    kernels = {(name, p.form.dtype) for p in products for name in families_of(family, p.form)}
+    kernels = {(name, p.form.dtype) for p in products for name in families_of(family, p.form, among)}
     found = {
         (label, name): calibration.find(gpu, name, calibrated, dtype).fitted
         for label, gpu in chips.items() for name, dtype in sorted(kernels)

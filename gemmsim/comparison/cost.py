@@ -23,11 +23,16 @@ SHORTLIST = 32
 
 @dataclass(frozen=True)
 class Asked:
-    """What holds for every prediction of a comparison. calibrated: 'auto', 'none' or a file."""
+    """What holds for every prediction of a comparison. calibrated: 'auto', 'none' or a file; spaces: as of `rank`.
+
+    shortlist: configurations of each GEMM that are tried again where figures are changed.
+    """
 
     family: str
     l2: str
     calibrated: str
+    spaces: Mapping[str, Config] | None = None
+    shortlist: int = SHORTLIST
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,8 @@ def card(
 
 def _pick(gpu: Gpu, p: Product, asked: Asked) -> Pick:
     try:
-        found = rank(p.m, p.n, p.k, gpu=gpu, dtype=p.form, family=asked.family, top=SHORTLIST, l2=asked.l2,
-                     calibrated=asked.calibrated)  # fmt: skip
+        found = rank(p.m, p.n, p.k, gpu=gpu, dtype=p.form, family=asked.family, top=asked.shortlist, l2=asked.l2,
+                     calibrated=asked.calibrated, spaces=asked.spaces)  # fmt: skip
     except GemmsimError as error:
         raise GemmsimError(f"GEMM {p.name}: {error}" if p.name else str(error)) from None
     return Pick(p, found.entries[0], found.entries)

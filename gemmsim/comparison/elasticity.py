@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import log
+from math import isfinite, log
 
 from gemmsim.comparison.cost import Card, Trial
 from gemmsim.hwfields import Quantity
@@ -42,11 +42,19 @@ def elasticities(card: Card, trial: Trial) -> tuple[Elasticity, ...]:
 
 
 def _slope(card: Card, key: str, value: float, q: Quantity, trial: Trial) -> Iterator[float]:
-    """The elasticity, unless the figure is a small whole number; to one side where the other is out of its range."""
+    """The elasticity, unless the figure is a small whole number; to one side where the other is out of its range.
+
+    Likewise where nothing of the shortlist can launch on the other side.
+    """
     low, high = max(q.low, value * (1 - STEP)), min(q.high, value * (1 + STEP))
     if q.whole:
         low, high = round(low), round(high)
     if not 0 < low <= value <= high or (q.whole and high - low < 2):
         return
     down, up = (trial.time_s(moved_gpu(card.gpu, key, end)) for end in (low, high))
-    yield log(up / down) / log(high / low)
+    if not isfinite(down):
+        low, down = value, card.time_s
+    if not isfinite(up):
+        high, up = value, card.time_s
+    if low < high:
+        yield log(up / down) / log(high / low)

@@ -14,6 +14,8 @@ from gemmsim.shapley import Players, shapley
 
 #: terms with a part of the time: those whose time alone, or what they would save, is this share; and so many at most
 LEAST_PART, MOST_PARTS = 0.03, 7
+#: what is no term's part, where parts are listed
+OTHER = "other"
 
 
 def parts(p: Prediction, without: Iterable[str] = ()) -> list[dict[str, float]]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import altair as alt
 
+from gemmsim.model.parts import OTHER
 from gemmsim.report.look import (
     BAR_HEIGHT,
     INK,
+    LANE_HEIGHT,
     MUTED,
     PALETTE,
     Chart,
@@ -17,6 +19,8 @@ from gemmsim.report.look import (
     csv_inline,
     finish,
     inline,
+    lane_titles,
+    lanes,
     legend,
     log_axis,
     log_scale,
@@ -33,7 +37,6 @@ BAND = 0.10
 MOST_POINTS = 600
 #: terms that keep their colour from chart to chart; others take what is left, and those beyond are one grey `other`
 _TERM_COLOURS = dict(zip(("math", "latency", "dram", "shared", "l2", "issue", "waves"), PALETTE, strict=False))
-OTHER = "other"
 
 
 def predicted_against_measured(points: Table, height: int = 400) -> Chart:
@@ -197,8 +200,8 @@ def term_stack(parts: Table) -> Chart:
     for term in kept:
         colours[term] = _TERM_COLOURS.get(term) or spare.pop(0)
     colours |= {OTHER: PALETTE[-1]} if any(r["term"] == OTHER for r in rows) else {}
-    labels = list(dict.fromkeys(r["label"] for r in rows))
-    y = alt.Y("label:N", sort=labels, title=None, axis=None)
+    labels = {r["label"]: f"{r['label']}: {r['whole']}" for r in rows}
+    y = lanes("label", list(labels))
     x = alt.X("from:Q", title="share of the predicted time, %", scale=alt.Scale(domain=[0, 100], nice=False),
               axis=alt.Axis(values=[0, 25, 50, 75, 100], ticks=False, grid=False))  # fmt: skip
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
@@ -206,9 +209,7 @@ def term_stack(parts: Table) -> Chart:
         x=x, x2="to:Q", y=y, color=alt.Color("term:N", scale=scale, legend=legend(columns=4)),
         tooltip=tooltips(("label", ""), ("term", ""), ("time", ""), ("percent", ".1f")),
     )  # fmt: skip
-    titles = [{"label": r["label"], "from": 0, "text": f"{r['label']}: {r['whole']}"} for r in rows if not r["from"]]
-    text = alt.Chart(inline(titles)).mark_text(align="left", dy=-9, fontSize=12, color=INK)
-    return finish(alt.layer(bars, text.encode(x=x, y=y, text="text:N")), height=len(labels) * (BAR_HEIGHT + 22))
+    return finish(alt.layer(bars, lane_titles("label", labels)), height=len(labels) * LANE_HEIGHT)
 
 
 def _stacked(parts: Table) -> list[dict[str, Any]]:

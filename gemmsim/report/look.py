@@ -25,6 +25,8 @@ MUTED = "#59636e"
 GRID = "#d1d9e0"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 BAR_HEIGHT = 16
+#: a lane of a chart whose label stands above its bar
+LANE_HEIGHT = BAR_HEIGHT + 22
 
 
 def picture(chart: Chart, kind: str, width: int = 640) -> bytes:
@@ -110,6 +112,19 @@ def legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:
     """A legend above or below, in two columns where not said otherwise, so that it fits on a phone."""
     given = {"columns": 2, "labelLimit": 160, "columnPadding": 8} | more
     return alt.Legend(orient=orient, title=None, **given)
+
+
+def lanes(field: str, names: Sequence[str]) -> alt.Y:
+    """A lane a name, in the order of the names, which may repeat; `lane_titles` stand above what the lanes hold."""
+    return alt.Y(f"{field}:N", sort=list(dict.fromkeys(names)), title=None, axis=None)
+
+
+def lane_titles(field: str, labels: Mapping[str, str]) -> alt.Chart:
+    """The label of each lane by its name: it has the chart's whole width, so that long ones fit on a phone."""
+    rows = [{field: name, "label": label} for name, label in labels.items()]
+    text = alt.Chart(inline(rows)).mark_text(align="left", dy=-9, fontSize=12, color=INK)
+    titles: alt.Chart = text.encode(x=alt.value(2), y=lanes(field, list(labels)), text="label:N")
+    return titles
 
 
 def tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:

@@ -27,6 +27,8 @@ KINDS: Mapping[str, str] = {
     "heatmap": "the best predicted and measured time over a plane of two parameters, such as bm and bn",
     "padding": "what padded sizes are predicted to gain, and time against a size",
     "sweep": "curves against one of M, N and K: waves and their edges, decode, split-K",
+    "ladder": "stages of a kernel from the first to the last, timed in turn with the library, and predicted",
+    "comparison": "GPUs against one another by their hardware files: time, why, what if, what the time hangs on",
 }
 DEFAULT_KIND = "picks"
 

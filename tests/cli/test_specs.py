@@ -171,12 +171,14 @@ def test_compare_draws_a_chart(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 def test_a_chart_holds_the_tables_ratios() -> None:
     pytest.importorskip("altair")
-    from gemmsim.cli.specs import _comparison, _ratios
+    from gemmsim.cli.tables import human
+    from gemmsim.comparison.figures import side_by_side
     from gemmsim.hardware import load_gpu
     from gemmsim.report import charts
+    from gemmsim.report.hardware import ratios
 
     chips = [load_gpu(name) for name in ("h100_sxm", "l4")]
-    table = _ratios(chips, list(_comparison(chips)))
+    table = ratios(chips, list(side_by_side(chips)), human)
     ratio = {(r["figure"], r["gpu"]): r["ratio"] for r in table.rows()}
     assert ratio["DRAM rate", "l4"] == pytest.approx(300 / 3352)
     assert {r for (_, gpu), r in ratio.items() if gpu == "h100_sxm"} == {1.0}
