@@ -11,6 +11,7 @@ from typing import Any
 
 from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2
+from gemmsim.config import Config
 from gemmsim.errors import GemmsimError
 from gemmsim.explanation import MEANING, PAD, WORTH, stride_dimensions
 from gemmsim.hardware import Gpu
@@ -119,16 +120,18 @@ class _Case:
 def pad(
     m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str | Form = "bf16", family: str | None = None,
     l2: str = DEFAULT_L2, calibrated: str = "auto", num_sms: int | None = None,
+    spaces: Mapping[str, Config] | None = None,
 ) -> Padding:  # fmt: skip
     """Sizes padded to multiples and to the edges of waves, and row strides padded alone: gain, waste and cause of each.
 
     Each problem takes the best configuration of its own. family: its name, "all", or None for the first with the
-    dtype. The other options are `predict`'s. Raises GemmsimError for wrong input, and where nothing can launch.
+    dtype; spaces: family -> the configurations to take the best of, in place of all that `family` names. The other
+    options are `predict`'s. Raises GemmsimError for wrong input, and where nothing can launch.
     """
     form = form_of(dtype)
     asked: dict[str, Any] = {
         "dtype": form, "family": family or families.families_for(form.dtype)[0], "l2": l2, "calibrated": calibrated,
-        "num_sms": num_sms,
+        "num_sms": num_sms, "spaces": spaces,
     }  # fmt: skip
     ranking = rank(m, n, k, gpu=gpu, top=1, **asked)
     case = _Case({"M": m, "N": n, "K": k}, form, ranking.entries[0], ranking.gpu, ranking.refused,
@@ -291,12 +294,14 @@ def _strides(case: _Case) -> Iterator[Stride]:
 
 def _aligned_time(case: _Case) -> float | None:
     """Time with every row stride aligned and the sizes as they are, of the kernels that load by the stride."""
-    names = [f for f in families_of(case.asked["family"], case.form) if not _masks_by_size(f)]
+    spaces = case.asked["spaces"]
+    names = spaces or families_of(case.asked["family"], case.form)
     times = []
-    for name in names:
+    for name in [name for name in names if not _masks_by_size(name)]:
         with suppress(GemmsimError):  # a kernel that cannot launch this problem
             m, n, k = case.sizes.values()
-            found = rank(m, n, k, top=1, without=["alignment"], **{**case.asked, "family": name})
+            alone = {"family": name, "spaces": spaces and {name: spaces[name]}}
+            found = rank(m, n, k, top=1, without=["alignment"], **{**case.asked, **alone})
             times.append(found.entries[0].time_s)
     return min(times, default=None)
 

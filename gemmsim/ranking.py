@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gemmsim import families
 from gemmsim.conditions import DEFAULT_L2
-from gemmsim.config import config_key
+from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.families.unique import unique_rows
 from gemmsim.hardware import Gpu, load_gpu
@@ -89,34 +89,36 @@ class Ranking:
 def rank(
     m: int, n: int, k: int, *, gpu: str | Gpu, dtype: str | Form = "bf16", family: str = "all", top: int | None = 10,
     l2: str = DEFAULT_L2, calibrated: str = "auto", num_sms: int | None = None, without: Iterable[str] = (),
-    distinct: bool = False,
+    distinct: bool = False, spaces: Mapping[str, Config] | None = None,
 ) -> Ranking:  # fmt: skip
     """Every configuration of the family's space (or all families' that have the dtype), fastest first.
 
     top: how many entries to return, None: all that can launch. distinct: of each block and thread tile the fastest
-    alone, so that a shortlist to be timed does not stand and fall with the model's error on one tile. The other options
-    are `predict`'s. Raises GemmsimError for wrong input, and where no configuration can launch.
+    alone, so that a shortlist to be timed does not stand and fall with the model's error on one tile. spaces: family ->
+    the configurations to rank, in place of all that `family` names. The other options are `predict`'s. Raises
+    GemmsimError for wrong input, and where no configuration can launch.
     """
     if top is not None and top < 1:
         raise GemmsimError(f"top = {top}: expected a whole number >= 1")
     chip, form = gpu if isinstance(gpu, Gpu) else load_gpu(gpu), form_of(dtype)
-    names = families_of(family, form)
+    searched = spaces or {name: families.space(name) for name in families_of(family, form)}
+    names = list(searched)
     asked: dict[str, Any] = {
         "gpu": chip, "dtype": form, "l2": l2, "calibrated": calibrated, "num_sms": num_sms, "without": tuple(without),
     }  # fmt: skip
-    spaces = [predict(m, n, k, family=name, config=families.space(name), **asked) for name in names]
-    for space in spaces:
+    found = [predict(m, n, k, family=name, config=config, **asked) for name, config in searched.items()]
+    for space in found:
         check_time(space.time_s, asked["without"])
-    refused = _refused(spaces)
-    entries = _best(m, n, k, spaces, asked, top, distinct)
+    refused = _refused(found)
+    entries = _best(m, n, k, found, asked, top, distinct)
     if not entries:
         why = ", ".join(f"{code} {count}" for code, count in refused.items())
-        why += f", as {next(filter(None, spaces[0].reasons))}"
+        why += f", as {next(filter(None, found[0].reasons))}"
         raise GemmsimError(f"no configuration of {', '.join(names)} can launch {m} x {n} x {k} on {chip.name}: {why}")
-    used = spaces[0].gpu
+    used = found[0].gpu
     plain = used.sm_count == chip.sm_count and form == form_of(form.dtype)
     recorded = cublas(chip.name, form.dtype, m, n, k, l2) if plain else None
-    total = sum(len(s) for s in spaces)
+    total = sum(len(space) for space in found)
     return Ranking(m, n, k, form.dtype, used, l2, tuple(names), tuple(entries), total, refused, recorded)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gemmsim import families
 from gemmsim.conditions import DISTURBED, l2_condition
 from gemmsim.errors import GemmsimError
-from gemmsim.problem import EPILOGUES, RESULT_DTYPE, dtype_name
+from gemmsim.problem import EPILOGUES, MAX_DIMENSION, RESULT_DTYPE, dtype_name
 from gemmsim.rows import Column, Table
 from gemmsim.store import COLUMNS, JSON_COLUMNS, STATUSES, Row
 
@@ -19,6 +19,9 @@ from gemmsim.store import COLUMNS, JSON_COLUMNS, STATUSES, Row
 NEEDED = ("gpu", "family", "dtype", "l2", "m", "n", "k")
 #: what stands in a row that was asked for and is not measured yet
 PENDING = "pending"
+_SIZES = ("m", "n", "k")
+#: the most that a cell holds exactly as a whole number; a database has no room for much more
+_MOST_INT = 2**53
 _SAMPLES = tuple(name for name in JSON_COLUMNS if name != "config")
 
 
@@ -99,10 +102,12 @@ def _complete(table: Table, i: int, row: Row, campaign: str) -> Row:
 def _parsed(table: Table, name: str, kind: type) -> list[Any]:
     if kind is str:
         return [cell if cell != "" else None for cell in table.text(name)]
-    values = table.number(name, blank_ok=name not in ("m", "n", "k"), low=1 if name in ("m", "n", "k") else 0)
+    values = table.number(name, blank_ok=name not in _SIZES, low=int(name in _SIZES))
     blank = np.isnan(values)
-    if kind is int and not ((values == np.floor(values)) | blank).all():
-        table.whole(name)  # names the cell
+    most = MAX_DIMENSION if name in _SIZES else _MOST_INT
+    odd = np.flatnonzero(~((values == np.floor(values)) & (values <= most) | blank)) if kind is int else ()
+    for i in odd[:1]:
+        raise GemmsimError(f"{table.place(i, name)} is {table.text(name)[i]!r}: expected a whole number up to {most}")
     return [None if nan else kind(value) for value, nan in zip(values.tolist(), blank.tolist(), strict=True)]
 
 

@@ -62,4 +62,7 @@ def check_kernel(family: str, problem: Gemm, form: Form, config: Mapping[str, in
     if not hasattr(module, "macros"):
         raise GemmsimError(f"family {family} has no kernel that can be launched")
     families.check_batch(family, problem)
-    module.macros(form, config)
+    try:
+        module.macros(form, config)
+    except GemmsimError as error:
+        raise GemmsimError(f"{error}{families.would_do(families.that_do(problem))}") from None

@@ -22,8 +22,8 @@ def chart_option(what: str) -> Callable[[_F], _F]:
     return click.option("--chart", metavar="FILE", help=f"Draw {what} into FILE: .html (with the table), .svg or .png.")
 
 
-def check_chart(path: str | None, out: str | None) -> None:
-    """Refuse, before any work, a chart that cannot be drawn or written, or is the file of --out."""
+def check_chart(path: str | None) -> None:
+    """Refuse, before any work, a chart that cannot be drawn or written."""
     from importlib.util import find_spec
 
     from gemmsim.rows import check_out
@@ -36,8 +36,6 @@ def check_chart(path: str | None, out: str | None) -> None:
     missing = [name for name in ("altair", "vl_convert", "jinja2") if find_spec(name) is None]
     if missing:
         raise GemmsimError(f"--chart needs {', '.join(missing)}: install gemmsim[report]")
-    if out is not None and Path(out).resolve() == Path(path).resolve():
-        raise GemmsimError(f"--chart {path} and --out {out} are one file: expected two")
 
 
 def draw(path: str, drawn: Chart, tables: Sequence[Table], notes: Sequence[str], **said: str) -> None:

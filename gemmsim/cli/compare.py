@@ -75,19 +75,18 @@ def command(
     change gains on average over all orders of changing them (Shapley's value). Energy is an estimate from above: the
     power limit of the board times the time. No GPU is needed.
     """
-    check_chart(chart, out)
+    check_chart(chart)
     names = _names(gpus)
     what_if = _changes(changes, baseline or names[0])
-    every = family == "all"
-    if family is not None and not every and family not in FAMILIES:
+    if family is not None and family not in (*FAMILIES, "all"):
         raise unknown("family", family, (*FAMILIES, "all"), where="--family")
-    name, kind = family_and_dtype(None if every else family, dtype, gpu=names[0])
+    _, kind = family_and_dtype(None if family == "all" else family, dtype, gpu=names[0])
     products = _products(mnk, workload, shapes, replace(shape, dtype=kind), Asked(**given), weights)
     from gemmsim.comparison import compare
     from gemmsim.comparison.compare import steps
 
     with progress(steps(len(products), len(names) + len(what_if), sensitivity), "Comparing") as update:
-        found = compare(products, gpus=names, family="all" if every else name, l2=condition(l2), calibrated=calibration,
+        found = compare(products, gpus=names, family=family, l2=condition(l2), calibrated=calibration,
                         baseline=baseline, what_if=what_if, sensitivity=sensitivity, progress=update)  # fmt: skip
     if chart is not None:
         _draw(found, chart)
@@ -108,14 +107,15 @@ def _changes(texts: Sequence[str], first: str) -> dict[str, dict[str, float]]:
 
     found: dict[str, dict[str, float]] = {}
     for text in texts:
-        left, equals, number = text.partition("=")
-        gpu, _, figure = left.strip().rpartition(":")
+        left, _, number = text.partition("=")
+        gpu, colon, figure = left.strip().rpartition(":")
+        odd = GemmsimError(f"--set is {text!r}: expected FIGURE=VALUE, such as dram_bytes_per_s=4.8e12")
         try:
-            value = float(number)
+            value = float(number if number.isascii() and "_" not in number else "")
         except ValueError:
-            equals = ""
-        if not equals or not figure:
-            raise GemmsimError(f"--set is {text!r}: expected FIGURE=VALUE, such as dram_bytes_per_s=4.8e12")
+            raise odd from None
+        if not figure or (colon and not gpu):
+            raise odd
         mine = found.setdefault(load_gpu(gpu or first).name, {})
         if figure in mine:
             raise GemmsimError(f"--set {text}: {figure} is given twice, expected it once")
@@ -201,7 +201,8 @@ def _picks(found: Comparison) -> list[dict[str, Any]]:
         {
             "gemm": f"{p.phase} {p.name}" if named else p.name or (f"GEMM {i + 1}" if several else "GEMM"),
             "size": f"{p.m} x {p.n} x {p.k}", "m": p.m,
-            "n": p.n, "k": p.k, "batch": p.form.batch, "count": p.count, "layout": p.form.layout, "gpu": card.label,
+            "n": p.n, "k": p.k, "types": _types(p), "batch": p.form.batch, "count": p.count,
+            "layout": p.form.layout, "gpu": card.label,
             "family": entry.family, "config": entry.key, "time_s": entry.time_s, "time_lo_s": entry.time_lo_s,
             "time_hi_s": entry.time_hi_s, "flops_per_s": 1e12 * entry.tflops, "bound_by": entry.bound_by,
             "calibration": entry.calibration, "extrapolated": entry.extrapolated,
@@ -266,7 +267,9 @@ def _notes(found: Comparison) -> list[str]:
     plain = "uncalibrated: physical defaults scaled from each GPU's own figures"
     names = dict.fromkeys(name for card in found.cards for name in card.calibrations)
     odd = [card.label for card in found.cards if card.extrapolated]
+    types = dict.fromkeys(_types(p) for p in found.products)
     return [
+        f"{' and '.join(types)}, L2 {found.l2}",
         *(
             f"{label} is {label.rstrip('*')} with {what}: no such chip was measured"
             for label, what in found.changes.items()
@@ -276,6 +279,12 @@ def _notes(found: Comparison) -> list[str]:
         *found.notes,
         "energy is an estimate from above: the board's power limit (tdp_w) x time",
     ]
+
+
+def _types(p: Product) -> str:
+    """The types of A and B, as one where they are."""
+    b = p.form.dtype_b or p.form.dtype
+    return p.form.dtype if b == p.form.dtype else f"{p.form.dtype} x {b}"
 
 
 def _draw(found: Comparison, path: str) -> None:

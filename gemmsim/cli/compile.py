@@ -21,7 +21,7 @@ from gemmsim.cli.options import (
     refuse_beside_batch,
     required_gpu,
 )
-from gemmsim.cli.tables import Column, emit_record, output_options, progress
+from gemmsim.cli.tables import Column, emit_record, output_options, progress, said_format
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
@@ -97,10 +97,11 @@ def _one(
         raise GemmsimError(f"{family} {config_key(config)}: status {record['status']}: {record['reason']}")
     extra = [Column(name) for name in columns if name.startswith("sass_")]
     shown = [c for c in (*_SHOWN, *extra) if record.get(c.key) not in (None, "")]
-    if format in (None, "table"):
+    format = said_format(format, out)
+    if format == "table":
         emit_record(record, shown, "table", out)
     else:
-        emit_record(record, [Column(key) for key in record], str(format), out)
+        emit_record(record, [Column(key) for key in record], format, out)
 
 
 def _number(cell: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gemmsim.cli.batch import Options, dimensions_of, groups, predicted
 from gemmsim.cli.executed import optional, warps
-from gemmsim.cli.tables import Column, check_apart, emit, progress
+from gemmsim.cli.tables import Column, emit, progress
 from gemmsim.errors import GemmsimError
 from gemmsim.rows import Table, check_out, read_csv, write_csv
 
@@ -46,7 +46,6 @@ def validate(paths: Sequence[str], options: Options, each: str | None, format: s
 
     if each is not None:
         check_out(each, "--each")
-        check_apart(each, "--each", {"--out": out, **{f"--counters {path}": path for path in paths}})
     whole = read(paths, options)
     executed = execution.joined([warps(_counted_rows(read_csv(path)), options) for path in paths])
     if each is not None:

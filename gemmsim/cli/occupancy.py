@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from gemmsim.cli.options import Command, whole
-from gemmsim.cli.tables import Column, emit, emit_record, output_options
+from gemmsim.cli.tables import Column, emit, emit_record, output_options, said_format
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.model.occupancy import LIMITERS, Occupancy, blocks_per_sm
@@ -86,10 +86,10 @@ def command(
                 raise GemmsimError(
                     f"{option} {value} is given with --blocks, which asks for it: expected one of the two"
                 )
-        _inverse(gpu, blocks, threads, format or "table", out)
+        _inverse(gpu, blocks, threads, said_format(format, out), out)
         return
     if batch is None:
-        _one(gpu, threads, regs, smem or 0, format or "table", out)
+        _one(gpu, threads, regs, smem or 0, said_format(format, out), out)
         return
     for option, value in {"--threads": threads, "--regs": regs, "--smem": smem}.items():
         if value is not None:

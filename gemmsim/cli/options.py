@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from gemmsim import families
+from gemmsim.cli.apart import check_apart
 from gemmsim.conditions import DEFAULT_L2, L2_CONDITIONS, l2_condition
 from gemmsim.config import _SHORT
 from gemmsim.errors import GemmsimError, unknown
@@ -62,6 +63,11 @@ class Command(click.Command):
                 raise _no_dimension("M N K", negative[0]) from None
             raise
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, where no file is read and written. Raises GemmsimError where one is."""
+        check_apart(ctx)
+        return super().invoke(ctx)
+
 
 def whole(low: int, high: int) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
     """A callback for an option with a whole number from low to high, refused as every other value is."""
@@ -89,8 +95,8 @@ def place_options(command: _F) -> _F:
         (
             click.option("--gpu", metavar="G", help="Name (h200_sxm), device string, or file (./mychip.yaml)."),
             click.option("--dtype", metavar="T", help=f"{', '.join(DTYPE_BYTES)}.  [default: the family's first]"),
-            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}.  [default: the dtype's "
-                "first; in rank all of them, in split the first that shares tiles out along K]"),
+            click.option("--family", metavar="F", help=f"{', '.join(families.FAMILIES)}; in rank and pad all, too.  "
+                "[default: the dtype's first; in rank all, in split the first that shares tiles out along K]"),
             click.option(
                 "--l2", metavar="C", help=f"What the L2 holds at the start: {', '.join(L2_CONDITIONS)}.  "
                 f"[default: {DEFAULT_L2}]",
@@ -151,14 +157,8 @@ def form_options(command: _F) -> _F:
 def form(dtype_b: str | None, layout: str, batch_size: str | None, beta: bool, epilogue: str) -> Form:
     """The Form that the options say, its dtype aside. Raises GemmsimError naming the option whose value is none."""
     steps = epilogue_steps(epilogue, "--epilogue")
-    batch = number_option("--batch-size", batch_size, 1, MAX_DIMENSION) or 1
-    return Form(
-        dtype_b=said_dtype(dtype_b, "--dtype-b"),
-        layout=said_layout(layout, "--layout"),
-        beta=beta,
-        epilogue=steps,
-        batch=batch,
-    )
+    return Form(dtype_b=said_dtype(dtype_b, "--dtype-b"), layout=said_layout(layout, "--layout"), beta=beta,
+                epilogue=steps, batch=number_option("--batch-size", batch_size, 1, MAX_DIMENSION) or 1)  # fmt: skip
 
 
 def epilogue_steps(text: str, where: str) -> tuple[str, ...]:
@@ -230,13 +230,9 @@ def real_option(option: str, text: str, low: float, high: float) -> float:
 
 
 def family_and_dtype(
-    family: str | None,
-    dtype: str | None,
-    *,
-    gpu: str | None = None,
-    family_at: str = "--family",
+    family: str | None, dtype: str | None, *, gpu: str | None = None, family_at: str = "--family",
     dtype_at: str = "--dtype",
-) -> tuple[str, str]:
+) -> tuple[str, str]:  # fmt: skip
     """Both names, from either: a family's first dtype that the GPU has, a dtype's first family.
 
     Raises GemmsimError for an odd pair.
@@ -248,7 +244,8 @@ def family_and_dtype(
         family = "triton" if name is None else _family_for(name, dtype_at)
     have = families.family(family, where=family_at).DTYPES
     if name is not None and name not in have:
-        raise GemmsimError(f"{dtype_at} is {dtype!r}: family {family} has {', '.join(have)}")
+        others = families.would_do(families.families_for(name))
+        raise GemmsimError(f"{dtype_at} is {dtype!r}: family {family} has {', '.join(have)}{others}")
     return family, name or have[0]
 
 

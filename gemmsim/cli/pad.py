@@ -20,6 +20,8 @@ from gemmsim.cli.options import (
     required_gpu,
 )
 from gemmsim.cli.tables import Column, emit, human, output_options, said_format, send, table_lines
+from gemmsim.errors import unknown
+from gemmsim.families import FAMILIES
 from gemmsim.problem import Form
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ def command(
     sms = number_option("--num-sms", num_sms, 1, 2**31 - 1)
     gpu = required_gpu(gpu)
     every = family == "all"
+    if family is not None and not every and family not in FAMILIES:
+        raise unknown("family", family, (*FAMILIES, "all"), where="--family")
     name, kind = family_and_dtype(None if every else family, dtype, gpu=gpu)
     l2 = condition(l2)
     from gemmsim.padding import pad

@@ -26,7 +26,7 @@ from gemmsim.cli.options import (
     refuse_beside_batch,
     required_gpu,
 )
-from gemmsim.cli.tables import Column, check_apart, emit_record, human, output_options, send
+from gemmsim.cli.tables import Column, emit_record, human, output_options, said_format, send
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 
@@ -86,16 +86,16 @@ def command(
 
         check_feasible(p)
     check_time(p.time_s, effects)
-    if format in (None, "table"):
+    format = said_format(format, out)
+    if format == "table":
         send("".join(f"{title:19}  {text}\n" for title, text in _lines(p, effects)), out)
     else:
         record = _record(p)
-        emit_record(record, [Column(key) for key in record], str(format), out)
+        emit_record(record, [Column(key) for key in record], format, out)
 
 
 def _batch(path: str, out: str | None, options: Any) -> None:
     """Read, predict, write; without the garbage collector, which finds nothing and takes a tenth of the time."""
-    check_apart(out, "--out", {"--batch": path})
     import gc
 
     from gemmsim.cli.batch import predict_table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gemmsim.cli.options import HELP, refuse_beside
+from gemmsim.cli.options import HELP, Command, refuse_beside
 from gemmsim.cli.tables import FORMATS, Column, emit
 from gemmsim.errors import GemmsimError, unknown
 
@@ -29,7 +29,7 @@ def command() -> None:
     """The rows measured so far, in one SQLite file."""
 
 
-@command.command(name="list", context_settings=HELP)
+@command.command(name="list", cls=Command)
 @_store
 @click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True)
 def list_rows(store: str | None, format: str) -> None:
@@ -37,7 +37,7 @@ def list_rows(store: str | None, format: str) -> None:
     emit(_there(store).campaigns(), _COLUMNS, format, None)
 
 
-@command.command(name="export", context_settings=HELP)
+@command.command(name="export", cls=Command)
 @_store
 @click.option("--campaign", metavar="NAME", help="Rows of this campaign.  [default: all]")
 @click.option("--family", metavar="F", help="Rows of this family.")
@@ -68,7 +68,7 @@ def export(
     click.echo(f"{len(rows)} rows to {out}", err=True)
 
 
-@command.command(name="import", context_settings=HELP)
+@command.command(name="import", cls=Command)
 @_store
 @click.argument("file", metavar="FILE")
 @click.option("--campaign", metavar="NAME", help="[default: the file's name]")
@@ -123,7 +123,7 @@ def _mapped(maps: Sequence[str]) -> dict[str, str]:
     return found
 
 
-@command.command(context_settings=HELP)
+@command.command(cls=Command)
 @_store
 @click.argument("other", metavar="ROWS.sqlite")
 def merge(store: str | None, other: str) -> None:

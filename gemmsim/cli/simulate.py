@@ -21,7 +21,7 @@ from gemmsim.cli.options import (
     refuse_beside_batch,
     whole_number,
 )
-from gemmsim.cli.tables import Column, check_apart, emit, emit_record, human, output_options, progress
+from gemmsim.cli.tables import Column, emit, emit_record, human, output_options, progress, said_format
 from gemmsim.errors import GemmsimError
 from gemmsim.problem import Form
 from gemmsim.rows import check_out
@@ -87,25 +87,24 @@ def command(
         from gemmsim.cli.batch import Options
 
         options = Options(gpu, family, dtype, l2, (), calibration, sms, not no_facts, False, shape)
-        check_apart(out, "--out", {"--batch": batch})
         _batch(batch, out, options, profiled)
         return
     if no_facts:
         raise GemmsimError("--no-facts is given without --batch: expected it with a CSV")
     if trace is not None:
         check_out(trace, "--trace")
-        check_apart(trace, "--trace", {"--out": out})
     how = _how(raster, cluster, persistent)
     p = one_launch(mnk, tile, parameters, gpu, dtype, family, l2, calibration, num_sms, shape)
     from gemmsim.simulate.launch import simulate
 
     found = simulate(p, how=how, profiled=profiled)
     notes = [*_notes(p, found, how), *_traced(found, trace)]
-    if format in (None, "table"):
+    format = said_format(format, out)
+    if format == "table":
         emit([*_rows(found)], _COLUMNS, "table", out, notes=notes)
     else:
         record = _record(p, found, how)
-        emit_record(record, [Column(key) for key in record], str(format), out)
+        emit_record(record, [Column(key) for key in record], format, out)
 
 
 def _how(raster: str, cluster: str, persistent: bool) -> How:

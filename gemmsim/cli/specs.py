@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gemmsim.cli.charted import chart_option, check_chart, draw
-from gemmsim.cli.options import HELP
+from gemmsim.cli.options import HELP, Command
 from gemmsim.cli.tables import Column, emit, output_options
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, check_file, gpu_names, load_figures, load_gpu
@@ -68,14 +68,14 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", cls=Command)
 @output_options()
 def list_(format: str, out: str | None) -> None:
     """Every GPU by name, with its main figures; peaks are dense."""
     emit([_summary(load_gpu(name)) for name in gpu_names()], _LIST, format, out)
 
 
-@command.command(short_help="Each figure of a GPU with unit, kind and source.")
+@command.command(cls=Command, short_help="Each figure of a GPU with unit, kind and source.")
 @click.argument("gpu")
 @output_options()
 def show(gpu: str, format: str, out: str | None) -> None:
@@ -86,13 +86,13 @@ def show(gpu: str, format: str, out: str | None) -> None:
     emit(rows, columns, format, out, notes=notes + [f"note: {note}" for note in load_gpu(gpu).notes])
 
 
-@command.command(short_help="GPUs side by side, with ratios and ridge points.")
+@command.command(cls=Command, short_help="GPUs side by side, with ratios and ridge points.")
 @click.argument("gpus", nargs=-1, required=True)
 @chart_option("the ratios")
 @output_options()
 def compare(gpus: Sequence[str], chart: str | None, format: str, out: str | None) -> None:
     """GPUS side by side: figures, dense peaks, ridge points (FLOP a DRAM byte), and ratios to the first one."""
-    check_chart(chart, out)
+    check_chart(chart)
     chips = [load_gpu(name) for name in gpus]
     if len({chip.name for chip in chips}) < max(2, len(chips)):
         raise GemmsimError(f"specs compare {' '.join(gpus)}: expected two GPUs or more, each once")
@@ -107,7 +107,7 @@ def compare(gpus: Sequence[str], chart: str | None, format: str, out: str | None
     emit(rows, columns, format, out, notes=notes)
 
 
-@command.command(short_help="Read hardware files strictly: mistakes, and what is unusual.")
+@command.command(cls=Command, short_help="Read hardware files strictly: mistakes, and what is unusual.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options()
 def check(files: Sequence[str], format: str, out: str | None) -> None:

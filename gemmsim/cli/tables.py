@@ -7,7 +7,6 @@ turns it into what people read: TFLOP/s, GB/s (base 10), MiB, us below 1 ms.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import textwrap
@@ -17,7 +16,6 @@ from typing import Any, TypeVar
 
 import click
 
-from gemmsim.errors import GemmsimError
 from gemmsim.rows import check_out, whole_file
 
 FORMATS = ("table", "json", "csv")
@@ -52,14 +50,24 @@ class Column:
 
 
 def output_options(default: str | None = "table") -> Callable[[_F], _F]:
-    """Options --format and --out (parameters `format`, `out`); a missing output folder is refused before any work."""
+    """Options --format and --out (parameters `format`, `out`); a missing output folder is refused before any work.
+
+    With a default, a format that is not asked for is what the name of --out says, else that; without, it is None, and
+    the verb asks `said_format`, or writes csv with --batch.
+    """
 
     def add(command: _F) -> _F:
-        out = click.option("--out", metavar="FILE", callback=_folder_exists, help="Write there instead of to stdout.")
-        kind = click.option("--format", type=click.Choice(FORMATS), default=default, show_default=bool(default))
+        out = click.option("--out", metavar="FILE", callback=_folder_exists, is_eager=True,
+                           help="Write there instead of to stdout.")  # fmt: skip
+        kind = click.option("--format", type=click.Choice(FORMATS), callback=_named if default else None,
+                            help="[default: json or csv where --out ends so, else table]")  # fmt: skip
         return kind(out(command))
 
     return add
+
+
+def _named(ctx: click.Context, parameter: click.Parameter, format: str | None) -> str:
+    return said_format(format, ctx.params.get("out"))
 
 
 def _folder_exists(ctx: click.Context, parameter: click.Parameter, out: str | None) -> str | None:
@@ -112,18 +120,6 @@ def emit_record(
         cells, room = [(c.title or c.key, c.text(record)) for c in columns], _room(wrap=out is None)
         lines = [line for cell in cells for line in _lines(cell, (width, 0), (False, False), room)]
         send("\n".join([*lines, *notes]) + "\n", out)
-
-
-def check_apart(out: str | None, option: str, others: Mapping[str, str | None]) -> None:
-    """Raise GemmsimError for an output file that is also one of the others, option -> file; a device may be both."""
-    for other, path in others.items():
-        if out and path and os.path.realpath(out) == os.path.realpath(path) and _is_file(out):
-            raise GemmsimError(f"{option} {out}: expected another file than {other}'s")
-
-
-def _is_file(path: str) -> bool:
-    """Whether it is a regular file, or would be one."""
-    return os.path.isfile(path) or not os.path.exists(path)
 
 
 def send(text: str, out: str | None) -> None:

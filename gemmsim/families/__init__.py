@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 import numpy as np
 
 from gemmsim.config import Config, Launch
 from gemmsim.errors import GemmsimError, unknown
-from gemmsim.families.refuse import Refusals, check_layout
+from gemmsim.families.refuse import Refusals, layout_lacking
 from gemmsim.families.traits import Parameter, Prior, Traits
 from gemmsim.hardware import Arch
 from gemmsim.problem import FloatArray, Form, Gemm
@@ -56,12 +56,17 @@ def families_for(dtype: str) -> list[str]:
     return [name for name in FAMILIES if dtype in family(name).DTYPES]
 
 
+def would_do(names: Sequence[str]) -> str:
+    """What an error ends with: the families that do what one does not; empty if none does."""
+    return f"; family {' or '.join(names)} would do" if names else ""
+
+
 def check_dtype(name: str, dtype: str, *, where: str = "") -> None:
     """Raise GemmsimError if the family has no kernel for the dtype."""
     have = family(name).DTYPES
     if dtype not in have:
-        place = f" ({where})" if where else ""
-        raise GemmsimError(f"family {name} has no {dtype} kernel{place}: it has {', '.join(have)}")
+        place, others = f" ({where})" if where else "", would_do(families_for(dtype))
+        raise GemmsimError(f"family {name} has no {dtype} kernel{place}: it has {', '.join(have)}{others}")
 
 
 def layouts(name: str, dtype: str) -> tuple[str, ...]:
@@ -74,32 +79,47 @@ def layouts(name: str, dtype: str) -> tuple[str, ...]:
 def check(name: str, problem: Gemm) -> None:
     """Raise GemmsimError if the family has no kernel for the problem's types, layout, batch, beta or epilogue."""
     check_dtype(name, problem.dtype)
+    lacking = _lacking(name, problem)
+    if lacking:
+        raise GemmsimError(f"family {name} has no kernel {lacking}{would_do(that_do(problem))}")
+
+
+def _lacking(name: str, problem: Gemm) -> str:
+    """What of the problem, its type aside, the family has no kernel for, and what it has; empty if nothing."""
     module = family(name)
     if problem.dtype_b != problem.dtype and problem.dtype_b not in module.WEIGHT_DTYPES:
-        have = ", ".join((problem.dtype, *module.WEIGHT_DTYPES))
-        raise GemmsimError(f"family {name} has no kernel for B in {problem.dtype_b}: it has {have}")
-    check_layout(name, problem.layout, layouts(name, problem.dtype), getattr(module, "LAYOUT_RULE", ""))
+        return f"for B in {problem.dtype_b}: it has {', '.join((problem.dtype, *module.WEIGHT_DTYPES))}"
+    have = layouts(name, problem.dtype)
+    if problem.layout not in have:
+        return layout_lacking(problem.layout, have, getattr(module, "LAYOUT_RULE", ""))
     extras = [*(["beta"] if problem.beta else []), *problem.epilogue]
     if extras and not module.EPILOGUES:
-        raise GemmsimError(f"family {name} has no kernel with {extras[0]}: it does the plain product alone")
-    check_batch(name, problem)
+        return f"with {extras[0]}: it does the plain product alone"
+    return _batch_lacking(name, problem)
+
+
+def _batch_lacking(name: str, problem: Gemm) -> str:
+    module = family(name)
+    if module.BATCH or (problem.batch == 1).all():
+        return ""
+    return f"with batch: it does {'one problem a launch' if module.EPILOGUES else 'the plain product alone'}"
 
 
 def check_batch(name: str, problem: Gemm) -> None:
     """Raise GemmsimError for a batch if the family does one problem a launch."""
-    module = family(name)
-    if (problem.batch > 1).any() and not module.BATCH:
-        does = "one problem a launch" if module.EPILOGUES else "the plain product alone"
-        raise GemmsimError(f"family {name} has no kernel with batch: it does {does}")
+    lacking = _batch_lacking(name, problem)
+    if lacking:
+        raise GemmsimError(f"family {name} has no kernel {lacking}")
 
 
 def does(name: str, problem: Gemm) -> bool:
     """Whether the family has a kernel for the problem's types, layout, batch, beta and epilogue."""
-    try:
-        check(name, problem)
-    except GemmsimError:
-        return False
-    return True
+    return problem.dtype in family(name).DTYPES and not _lacking(name, problem)
+
+
+def that_do(problem: Gemm) -> list[str]:
+    """Families that have a kernel for the problem's types, layout, batch, beta and epilogue."""
+    return [name for name in FAMILIES if does(name, problem)]
 
 
 def config(name: str, values: Mapping[str, object], rows: int = 1) -> Config:

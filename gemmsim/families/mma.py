@@ -14,7 +14,7 @@ from gemmsim.config import Config, Launch
 from gemmsim.families import mma_resources, mma_space, mma_traits
 from gemmsim.families.copies import COPIES, fitted
 from gemmsim.families.mma_accesses import access_patterns
-from gemmsim.families.mma_launch import DTYPES, LAYOUT_RULE, LAYOUTS, LAYOUTS_OF, SOURCE, macros, plan
+from gemmsim.families.mma_launch import DTYPES, LAYOUT_RULE, LAYOUTS, LAYOUTS_OF, SOURCE, able, macros, plan
 from gemmsim.families.mma_resources import STEP_BYTES
 from gemmsim.families.refuse import MAX_GRID_Y, Refusals
 from gemmsim.families.simt_accesses import second_instructions
@@ -79,8 +79,6 @@ FIXED: Mapping[str, float] = {
     "spill_lone_clk": 12.0,
     "sector_clk": 0.25,
 }
-#: compute capability that has cp.async, bf16 and tf32
-SINCE = (8, 0)
 #: offsets inside a tile are 32-bit
 MAX_OFFSET = 2**32 - 1
 #: blocks in grid.x
@@ -111,8 +109,8 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
 
 def hardware_rules(r: Refusals, arch: Arch) -> None:
     """Tensor cores of bf16 and tf32, and cp.async."""
-    able = tuple(int(part) for part in arch.compute_capability.split(".")) >= SINCE
-    r.when("mma_sync", not able, f"{arch.name} lacks cp.async and mma.sync of bf16: sm80 and later have them")
+    lacking = f"{arch.name} lacks cp.async and mma.sync of bf16, sm80 and later have them: family triton would do"
+    r.when("mma_sync", not able(arch), lacking)
 
 
 def tile_rules(r: Refusals, problem: Gemm, config: Config, launch: Launch, arch: Arch) -> None:

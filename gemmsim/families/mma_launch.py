@@ -12,6 +12,7 @@ from gemmsim.families import copies
 from gemmsim.families.cuda import Plan, common_macros
 from gemmsim.families.refuse import check_layout
 from gemmsim.families.simt_launch import REDUCE_RESULTS, REDUCE_THREADS
+from gemmsim.hardware import Arch
 from gemmsim.problem import DTYPE_BYTES, Form
 
 SOURCE = "mma.cu"
@@ -19,18 +20,23 @@ DTYPES = ("bf16", "fp16", "tf32", "int8")
 LAYOUTS = ("NN", "NT", "TN", "TT")
 #: dtype of A and B -> layouts, where not all
 LAYOUTS_OF = {"int8": ("NT",)}
-LAYOUT_RULE = (
-    "ldmatrix turns 16-bit elements alone, and 8-bit operands must run along K in memory: family wmma takes all layouts"
-)
+LAYOUT_RULE = "ldmatrix turns 16-bit elements alone, and 8-bit operands must run along K in memory"
 #: parameter -> macro; group_m is an argument, split_k in the plan
 MACROS = {
     "bm": "BM", "bn": "BN", "bk": "BK", "wm": "WM", "wn": "WN", "stages": "STAGES", "blocks": "BLOCKS", **copies.MACROS,
 }  # fmt: skip
 LANES = 32
+#: compute capability that has cp.async, bf16 and tf32
+SINCE = (8, 0)
 #: bytes of a slice's part of a result, fp32
 PART_BYTES = 4
 
 Whole = TypeVar("Whole", int, npt.NDArray[np.int64])
+
+
+def able(arch: Arch) -> bool:
+    """Whether the chip has what mma and wmma are made of."""
+    return tuple(int(part) for part in arch.compute_capability.split(".")) >= SINCE
 
 
 def macros(form: Form, config: Mapping[str, int]) -> dict[str, str]:

@@ -15,11 +15,15 @@ STATIC_SMEM_BYTES = 48 * 1024  # a __shared__ array cannot be larger
 MAX_GRID_Y = 65535
 
 
+def layout_lacking(layout: str, have: Sequence[str], why: str = "") -> str:
+    """What a family says that has no kernel for a layout, and which it has; why: the rule that leaves others out."""
+    return f"for layout {layout}: it has {', '.join(have)}{f', since {why}' if why else ''}"
+
+
 def check_layout(family: str, layout: str, have: Sequence[str], why: str = "") -> None:
-    """Raise GemmsimError for a layout that is none of those the family has; why: the rule that leaves others out."""
+    """Raise GemmsimError for a layout that is none of those the family has."""
     if layout not in have:
-        since = f", since {why}" if why else ""
-        raise GemmsimError(f"family {family} has no kernel for layout {layout}: it has {', '.join(have)}{since}")
+        raise GemmsimError(f"family {family} has no kernel {layout_lacking(layout, have, why)}")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ import numpy as np
 
 from gemmsim.config import Config, Launch
 from gemmsim.families import wgmma_resources, wgmma_space, wgmma_traits
+from gemmsim.families.mma_launch import DTYPES as MMA_DTYPES
+from gemmsim.families.mma_launch import able
 from gemmsim.families.refuse import Refusals
 from gemmsim.families.simt_resources import form
 from gemmsim.families.traits import Parameter, Prior, Traits
@@ -94,7 +96,6 @@ TMA_BYTES, TMA_BOX = 16, 256
 LEAST_SLICE = 64
 #: tiles, and k-steps times slices, are counted in 32 bits
 MOST_INT = 2**31 - 1
-OTHER = "family mma would do"
 
 
 def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
@@ -105,20 +106,26 @@ def launch(problem: Gemm, config: Config, arch: Arch) -> Launch:
 def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refusals:
     """Why a configuration cannot run, if it cannot."""
     r = Refusals(len(config))
-    r.when("wgmma", "wgmma" not in arch.matrix_instructions, f"{arch.name} has no wgmma, sm90 has: {OTHER}")
+    other = _other(problem, arch)
+    r.when("wgmma", "wgmma" not in arch.matrix_instructions, f"{arch.name} has no wgmma, sm90 has: {other}")
     for p in PARAMETERS:
         r.outside(p, config[p.name])
-    _stride_rules(r, problem)
+    _stride_rules(r, problem, other)
     _tile_rules(r, problem, config)
     _budget_rules(r, config, launch, arch)
     _split_rules(r, problem, config)
     return r
 
 
-def _stride_rules(r: Refusals, problem: Gemm) -> None:
+def _other(problem: Gemm, arch: Arch) -> str:
+    """The family that does what wgmma cannot: mma, where it has the type and the chip what mma is made of."""
+    return f"family {'mma' if problem.dtype in MMA_DTYPES and able(arch) else 'triton'} would do"
+
+
+def _stride_rules(r: Refusals, problem: Gemm, other: str) -> None:
     """The copy engine steps from row to row in multiples of 16 bytes. C goes another way where it cannot."""
     for name, stride in (("A", problem.a_stride * problem.a_bytes), ("B", problem.b_stride * problem.b_bytes)):
-        sentence = f"rows of {name} in memory lie no multiple of {TMA_BYTES} B apart, which TMA asks for: {OTHER}"
+        sentence = f"rows of {name} in memory lie no multiple of {TMA_BYTES} B apart, which TMA asks for: {other}"
         r.when(f"stride_{name.lower()}", stride % TMA_BYTES != 0, sentence)
 
 

@@ -95,10 +95,12 @@ def _json(path: str) -> dict[str, Any]:
         raise GemmsimError(f"{path}: expected UTF-8 text, found other bytes at position {error.start}") from None
     except json.JSONDecodeError as error:
         raise GemmsimError(f"{path}, line {error.lineno}: expected JSON, found none: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
-        raise GemmsimError(f"{path}: expected a config in JSON: {str(error).splitlines()[0]}") from None
+    except (ValueError, RecursionError) as error:
+        why = "brackets in too many brackets" if isinstance(error, RecursionError) else str(error).partition(": ")[0]
+        raise GemmsimError(f"{path}: cannot be read as a model's config: {why}") from None
     if not isinstance(tree, dict):
-        raise GemmsimError(f"{path}: expected a JSON object, found a {type(tree).__name__}")
+        found = "a list" if isinstance(tree, list) else "a text" if isinstance(tree, str) else json.dumps(tree)[:40]
+        raise GemmsimError(f"{path}: expected a JSON object, found {found}")
     return tree
 
 

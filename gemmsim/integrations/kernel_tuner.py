@@ -20,7 +20,7 @@ from gemmsim import families
 from gemmsim.conditions import l2_condition
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.hardware import load_gpu
-from gemmsim.problem import MAX_DIMENSION, dtype_name
+from gemmsim.problem import DTYPE_BYTES, MAX_DIMENSION, dtype_name
 from gemmsim.rows import Table
 
 #: what is in an error's name -> the status of the row, the first that fits: CompilationFailedConfig, InvalidConfig
@@ -198,7 +198,10 @@ def _dtype(cache: Cachefile, family: str, dtype: str | None) -> str:
     have = families.family(family).DTYPES
     if dtype is None and len(have) > 1:
         raise GemmsimError(f"{cache.path}: says no dtype: expected --dtype, of {family}'s {', '.join(have)}")
-    name = have[0] if dtype is None else dtype_name(dtype)
+    try:
+        name = have[0] if dtype is None else dtype_name(dtype)
+    except GemmsimError:
+        raise unknown("dtype", str(dtype), DTYPE_BYTES, where="--dtype") from None
     families.check_dtype(family, name, where="--dtype")
     return name
 
@@ -258,7 +261,7 @@ def _outcome(place: str, entry: Entry, flops: float) -> dict[str, object]:
     time_ms = entry.get("time")
     said = [entry.get("__error__"), time_ms, *(v for v in entry.values() if isinstance(v, str) and v in _ERRORS)]
     error = next((value for value in said if isinstance(value, str)), None)
-    if error is None and not isinstance(time_ms, int | float):
+    if error is None and (isinstance(time_ms, bool) or not isinstance(time_ms, int | float)):
         raise GemmsimError(f"{place}: time is {time_ms!r:.40}: expected milliseconds, or the name of an error")
     if error is None and not 0 < float(time_ms or 0) < _MOST_MS:
         error = f"time {time_ms} ms"

@@ -21,6 +21,7 @@ from gemmsim.report.look import (
     log_axis,
     log_scale,
     log_span,
+    shape,
     tooltips,
 )  # fmt: skip
 from gemmsim.report.table import Table
@@ -29,13 +30,13 @@ from gemmsim.report.units import human
 #: shaded in a chart of predicted against measured
 BAND = 0.10
 #: rows of a kernel that a chart draws
-MOST_POINTS = 1500
+MOST_POINTS = 600
 #: terms that keep their colour from chart to chart; others take what is left, and those beyond are one grey `other`
 _TERM_COLOURS = dict(zip(("math", "latency", "dram", "shared", "l2", "issue", "waves"), PALETTE, strict=False))
 OTHER = "other"
 
 
-def predicted_against_measured(points: Table) -> Chart:
+def predicted_against_measured(points: Table, height: int = 400) -> Chart:
     """Predicted against measured time on log axes, coloured by kernel, with the diagonal and a band of 10 %."""
     rows = _compared(points)
     low, high = log_span([r[key] for r in rows for key in ("measured_us", "predicted_us")])
@@ -47,7 +48,7 @@ def predicted_against_measured(points: Table) -> Chart:
     )
     line = alt.Chart(inline([{"x": v} for v in (low, high)])).mark_line(color=MUTED, strokeWidth=1, clip=True)
     diagonal = line.encode(x=alt.X("x:Q", scale=log_scale(low, high)), y=alt.Y("x:Q", scale=log_scale(low, high)))
-    return finish(alt.layer(shade, diagonal, _cloud(rows, x, y)), height=400)
+    return finish(alt.layer(shade, diagonal, _cloud(rows, x, y)), height=height)
 
 
 def ratio_against_time(points: Table) -> Chart:
@@ -57,7 +58,7 @@ def ratio_against_time(points: Table) -> Chart:
     bottom, top = log_span([r["predicted_us"] / r["measured_us"] for r in rows] + [1 - BAND, 1 + BAND])
     ratio = log_scale(bottom, top)
     x = alt.X("measured_us:Q", title="measured time, us", scale=log_scale(low, high), axis=log_axis(low, high))
-    values = [v for v in (0.25, 0.5, 0.7, 0.9, 1, 1.1, 1.4, 2, 4) if bottom <= v <= top]
+    values = [v for v in (0.25, 0.5, 0.7, 1, 1.4, 2, 4) if bottom <= v <= top]
     y = alt.Y(
         "ratio:Q", title="predicted / measured", scale=ratio, axis=alt.Axis(values=values, format="~g", ticks=False)
     )
@@ -92,11 +93,12 @@ def _short(x: float) -> float:
 
 
 def _cloud(rows: Sequence[Mapping[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
-    dots = alt.Chart(csv_inline(rows)).mark_point(filled=True, size=14, opacity=0.45)
+    # of the fill: on paper the opacity of a mark makes a layer of each, and ten times the PDF
+    dots = alt.Chart(csv_inline(rows)).mark_point(filled=True, size=14, opacity=1, fillOpacity=0.45)
     dots = dots.transform_calculate(ratio="datum.predicted_us / datum.measured_us")
     names = sorted({r["kernel"] for r in rows})
     cloud: alt.Chart = dots.encode(
-        x=x, y=y, color=colour("kernel", names), shape=alt.Shape("kernel:N", legend=None),
+        x=x, y=y, color=colour("kernel", names), shape=shape("kernel", names),
         tooltip=tooltips(("kernel", ""), ("size", ""), ("tile", ""), ("measured_us", ",.1f"), ("predicted_us", ",.1f"),
                       ("ratio", ".3f")),
     )  # fmt: skip

@@ -18,6 +18,8 @@ from altair.utils.schemapi import debug_mode
 Chart = alt.LayerChart | alt.FacetChart
 #: Okabe and Ito's palette, told apart by colour-blind readers; page.css maps each to a lighter one on dark
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7F00", "#7F7F7F")
+#: of the first eight of a series, of the next eight and so on: no two share both colour and shape
+SHAPES = ("circle", "triangle-up", "square", "cross", "diamond")
 INK = "#1f2328"
 MUTED = "#59636e"
 GRID = "#d1d9e0"
@@ -37,13 +39,17 @@ def picture(chart: Chart, kind: str, width: int = 640) -> bytes:
 
 
 def finish(chart: Chart, height: int) -> Chart:
-    """The look of every chart: as wide as its place, transparent, readable type, quiet grid."""
+    """The look of every chart: as wide as its place, transparent, readable type, quiet grid.
+
+    No ARIA of each mark: the page says what a chart is, its tables hold the figures, and thousands of points would be
+    read out and printed as so many tags.
+    """
     text: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "labelColor": MUTED, "titleColor": INK}
     quiet: dict[str, Any] = {"gridColor": GRID, "domainColor": GRID, "tickColor": GRID, "titleFontWeight": "normal"}
     legend = alt.LegendConfig(**text, titleFontWeight="normal", symbolOpacity=1)
     sized = chart.properties(width="container", height=height, background="transparent")
     view, axis = alt.ViewConfig(stroke=None), alt.AxisConfig(**text, **quiet)
-    drawn: Chart = sized.configure(font=FONT, view=view, axis=axis, legend=legend)
+    drawn: Chart = sized.configure(aria=False, font=FONT, view=view, axis=axis, legend=legend)
     return drawn
 
 
@@ -92,6 +98,12 @@ def colour(field: str, names: Sequence[str]) -> alt.Color:
     known = list(dict.fromkeys(names))
     colours = [PALETTE[i % len(PALETTE)] for i in range(len(known))]
     return alt.Color(f"{field}:N", scale=alt.Scale(domain=known, range=colours), legend=legend())
+
+
+def shape(field: str, names: Sequence[str]) -> alt.Shape:
+    """Tells apart those of one colour; one legend with `colour` of the same names."""
+    shapes = [SHAPES[i // len(PALETTE) % len(SHAPES)] for i in range(len(names))]
+    return alt.Shape(f"{field}:N", scale=alt.Scale(domain=names, range=shapes), legend=legend())
 
 
 def legend(orient: Literal["top", "bottom"] = "top", **more: Any) -> alt.Legend:

@@ -9,12 +9,13 @@
     }).catch((error) => { place.textContent = "This chart could not be drawn: " + error.message; });
   }
 
-  // sort a table by a column: numbers by their value, text by its letters; again for the other direction
+  // sort a table by a column: numbers by their value, text as people count (64x64 before 128x128); again for the other way
   const value = (row, i) => row.cells[i].dataset.value ?? row.cells[i].textContent;
-  const compare = (a, b, sign) => {
-    const [x, y] = [Number(a), Number(b)];
+  const text = new Intl.Collator("en", { numeric: true }).compare;
+  const number = (a, b) => a - b;
+  const compare = (a, b, order, sign) => {
     if (a === "" || b === "") return (a === "") - (b === ""); // what is missing comes last both ways
-    return sign * (Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b) : x - y);
+    return sign * order(a, b);
   };
   for (const button of document.querySelectorAll("th button")) {
     button.addEventListener("click", () => {
@@ -23,9 +24,9 @@
       for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const body = head.closest("table").tBodies[0];
-      const sign = down ? -1 : 1;
-      const rows = [...body.rows].sort((a, b) => compare(value(a, head.cellIndex), value(b, head.cellIndex), sign));
-      body.append(...rows);
+      const order = head.classList.contains("number") ? number : text;
+      const [i, sign] = [head.cellIndex, down ? -1 : 1];
+      body.append(...[...body.rows].sort((a, b) => compare(value(a, i), value(b, i), order, sign)));
     });
   }
 })();

@@ -23,6 +23,8 @@ from gemmsim.report.units import human
 _HERE = Path(__file__).parent
 #: a text cell longer than this may break
 _LONG = 34
+#: a table of more rows than this scrolls in a box of its own on a screen
+_TALL = 40
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,23 @@ class Chart:
     @property
     def spec(self) -> Markup:
         """Vega-Lite as JSON that no HTML parser takes for markup."""
-        text = json.dumps(self.chart.to_dict(), separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(self.chart.to_dict(validate=False), separators=(",", ":"), ensure_ascii=False)
         return Markup(text.replace("<", "\\u003c"))
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, sentences, charts with the tables they draw, and tables folded away."""
+    """A heading, sentences, charts with the tables they draw, and tables folded away.
+
+    beside: charts stand beside one another where each has at least so many pixels.
+    """
 
     title: str
     lines: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     folded: Sequence[Table] = ()
+    beside: int = 420
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def render(page: Page) -> str:
     return template("page.html.j2").render(
         title=page.title, question=page.question, lines=page.lines, sections=page.sections, words=page.words,
         version=__version__, heads=_heads, cells=_cells, css=Markup(css()), script=Markup(_text("page.js")),
-        bundle=Markup(_bundle()),
+        bundle=Markup(_bundle()), tall=_TALL,
     )  # fmt: skip
 
 
@@ -108,8 +114,8 @@ def _cells(table: Table) -> list[list[dict[str, Any]]]:
 
 
 def _cell(value: Any, text: str, number: bool) -> dict[str, Any]:
-    """number: right-aligned and sorted by its value; missing ones have an empty value and sort last."""
-    if not number:
-        return {"text": text, "kind": "long" if len(text) > _LONG else "", "value": None}
+    """number: right-aligned and sorted by its value, text by what it says; missing ones sort last."""
     known = value is not None and value == value
+    if not number:
+        return {"text": text, "kind": "long" if len(text) > _LONG else "", "value": None if known else ""}
     return {"text": text, "kind": "number", "value": repr(float(value)) if known else ""}

@@ -22,6 +22,11 @@ KINDS: Mapping[str, str] = {
     "picks": "the fastest predicted tiles of a workload's GEMMs on some GPUs",
     "search": "recorded curves of searches: which sampler needs how many trials",
     "raster": "one kernel in several raster orders, counted, timed, simulated and predicted",
+    "evidence": "every recorded row of some GPUs beside its prediction: errors, and what the model's picks lose",
+    "ablation": "what each effect of the model buys: errors of recorded rows with it costing nothing",
+    "heatmap": "the best predicted and measured time over a plane of two parameters, such as bm and bn",
+    "padding": "what padded sizes are predicted to gain, and time against a size",
+    "sweep": "curves against one of M, N and K: waves and their edges, decode, split-K",
 }
 DEFAULT_KIND = "picks"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,13 @@ class Recorded:
         return said if isinstance(said, dict) else {}
 
 
-def recorded_rows(gpus: Sequence[Gpu], kernels: Collection[tuple[str, str]] | None = None) -> list[Recorded]:
-    """The shipped rows of these GPUs for every family that gemmsim has, predicted; kernels: (family, dtype) wanted."""
+def recorded_rows(
+    gpus: Sequence[Gpu], wanted: Callable[[str, str], bool] = lambda family, dtype: True
+) -> list[Recorded]:
+    """The shipped rows of these GPUs, predicted; wanted: of a family and dtype, whether its rows are."""
     paths = sorted(data_folder("studies").glob("*/*.csv.gz"))
-    if kernels is not None:
-        paths = [path for path in paths if _first_kernel(path) in kernels]
-    return [found for path in paths for found in _read(path, gpus)]
+    known = [path for path in paths if (kernel := _first_kernel(path))[0] in families.FAMILIES and wanted(*kernel)]
+    return [found for path in known for found in _read(path, gpus)]
 
 
 def _first_kernel(path: Path) -> tuple[str, str]:
@@ -88,7 +89,7 @@ def _read(path: Path, gpus: Sequence[Gpu]) -> Iterator[Recorded]:
     if "unstable" in table and sum(map(bool, table.text("unstable"))) > MOST_UNSTABLE * len(table):
         return
     gpu = next((g for g in gpus if g.name == _first(table, "gpu")), None)
-    if gpu is None or _first(table, "family") not in families.FAMILIES:
+    if gpu is None:
         return
     yield predicted(path.name, measured_rows(table), gpu)
 

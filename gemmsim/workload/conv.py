@@ -43,7 +43,8 @@ class Conv:
             )
         )
         if rows < 1 or columns < 1:
-            raise GemmsimError(f"filters of {self.r} x {self.s}: expected them to fit into the padded image of "
+            reach = " x ".join(str(d * (n - 1) + 1) for d, n in zip(self.dilation, (self.r, self.s), strict=True))
+            raise GemmsimError(f"filters that reach over {reach}: expected them to fit into the padded image of "
                                f"{self.h + 2 * self.pad[0]} x {self.w + 2 * self.pad[1]}")  # fmt: skip
         return rows, columns
 

@@ -38,4 +38,5 @@ def test_a_rule_and_a_type_are_named_row_by_row() -> None:
     fine, threads, kind = refused(asks, load_gpu("h200_sxm"))
     assert fine == ""
     assert threads == "threads_per_block: 2048 threads a block, limit 1024"
-    assert kind == "kernel: CUDA-core kernels have no A and B in bf16: they have fp32, fp64"
+    others = "family triton or wgmma or mma or wmma would do"
+    assert kind == f"kernel: CUDA-core kernels have no A and B in bf16: they have fp32, fp64; {others}"

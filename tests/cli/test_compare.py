@@ -146,3 +146,19 @@ def test_a_chart(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) 
     assert data.startswith({"html": b"<!", "svg": b"<svg", "png": b"\x89PNG"}[kind])
     if kind == "html":
         assert b"64 x 512 x 512" in data
+
+
+def test_the_types_are_said_since_the_first_gpu_chooses_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\nfp32, L2 cold_clean\n" in run(capsys, "64", "64", "64", "--gpus", "p100,h200_sxm")
+    assert "\nbf16 x fp8, L2 warm\n" in run(
+        capsys, "64", "64", "64", "--gpus", "h200_sxm", "--dtype-b", "fp8", "--l2", "warm"
+    )
+    found = json.loads(run(capsys, "64", "64", "64", "--gpus", "t4,h200_sxm", "--format", "json"))
+    assert {pick["types"] for pick in found["picks"]} == {"fp16"}
+
+
+def test_shapes_choose_the_family_by_their_own_type(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shapes = tmp_path / "shapes.csv"
+    shapes.write_text("m,n,k,dtype\n64,64,64,fp32\n")
+    found = json.loads(run(capsys, "--shapes", str(shapes), "--gpus", "h200_sxm", "--format", "json"))
+    assert [(pick["family"], pick["types"]) for pick in found["picks"]] == [("simt", "fp32")]

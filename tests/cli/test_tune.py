@@ -294,7 +294,7 @@ def test_a_fleet_of_shapes_is_a_study_each(tune_folder: Path, capsys: pytest.Cap
         ((1, 2, 3, "--family", "triton", "--dtype-b", "fp8"),
          "B in fp8 beside A in bf16 is not measured: expected one type"),
         ((*SMALL, "--epilogue", "bias"),
-         "family register_tile has no kernel with bias: it does the plain product alone"),
+         "family register_tile has no kernel with bias: it does the plain product alone; family simt would do"),
         ((*SMALL, "--gpu", "a100_sxm_80gb"),
          "--gpu a100_sxm_80gb has compute capability 8.0, and the device is 'NVIDIA H200' with 9.0: expected the same "
          "(gemmsim tune with --rows FILE or --predicted needs no GPU)"),

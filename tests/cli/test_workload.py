@@ -148,7 +148,8 @@ WRONG: dict[tuple[str, ...], tuple[str, ...]] = {
     (*C, "--groups", "5"): ("groups = 5", "64 channels"),
     ("workload", "--conv", "8,64,56,56,128,3"): ("--conv is '8,64,56,56,128,3'", "N,C,H,W,K,R,S"),
     ("workload", "--conv", "8,64,56,56,128,3,0"): ("--conv is '8,64,56,56,128,3,0'", "seven whole numbers"),
-    ("workload", "--conv", "8,64,2,2,128,3,3"): ("filters of 3 x 3", "2 x 2"),
+    ("workload", "--conv", "8,64,2,2,128,3,3"): ("filters that reach over 3 x 3", "2 x 2"),
+    (*C, "--dilation", "30,1"): ("filters that reach over 61 x 3", "56 x 56"),
 }
 
 

@@ -155,7 +155,8 @@ def test_refused_with_rule_number_and_limit(values: dict[str, int], form: str | 
 
 
 def test_refused_by_what_the_chip_has() -> None:
-    expected = "mma_sync: sm75 lacks cp.async and mma.sync of bf16: sm80 and later have them"
+    lacking = "mma_sync: sm75 lacks cp.async and mma.sync of bf16, sm80 and later have them"
+    expected = f"{lacking}: family triton would do"
     assert reason({}, form="fp16", gpu=load_gpu("t4")) == expected
     assert reason({}, gpu=load_gpu("rtx_3090"), form="bf16") == ""
 

@@ -171,9 +171,10 @@ def test_a_wrong_config_names_file_key_found_and_expected(
 
 
 @pytest.mark.parametrize(("data", "names"), [
-    (b"", ("line 1", "expected JSON")), (b"{", ("line 1", "expected JSON")), (b"[1]", ("JSON object", "list")),
-    (b"\xff{}", ("UTF-8", "position 0")), (b'{"a": ' + b"1" * 5000 + b"}", ("expected a config in JSON",)),
-    (b"[" * 100_000, ("expected a config in JSON",)),
+    (b"", ("line 1", "expected JSON")), (b"{", ("line 1", "expected JSON")), (b"[1]", ("JSON object", "a list")),
+    (b"null", ("JSON object, found null",)), (b"5", ("JSON object, found 5",)),
+    (b"\xff{}", ("UTF-8", "position 0")), (b"[" * 100_000, ("model's config: brackets in too many",)),
+    (b'{"a": ' + b"1" * 5000 + b"}", ("model's config: Exceeds the limit (4300 digits) for integer",)),
 ])  # fmt: skip
 def test_a_file_that_is_no_config(tmp_path: Path, data: bytes, names: tuple[str, ...]) -> None:
     path = tmp_path / "c.json"
@@ -181,6 +182,7 @@ def test_a_file_that_is_no_config(tmp_path: Path, data: bytes, names: tuple[str,
     with pytest.raises(GemmsimError) as caught:
         read_model(str(path))
     assert all(name in str(caught.value) for name in (str(path), *names)), str(caught.value)
+    assert "sys." not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

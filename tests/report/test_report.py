@@ -139,6 +139,16 @@ def test_charts_stand_tables_of_one_row(outcome: Outcome) -> None:
     assert charts.ratio_against_time(one).to_dict()
 
 
+def test_no_two_kernels_share_colour_and_shape() -> None:
+    names = [f"kernel {i:02}" for i in range(2 * len(look.PALETTE) + 3)]
+    rows = [{"kernel": name, "size": "", "config": "", "measured_s": 1e-6, "predicted_s": 1e-6} for name in names]
+    spec = charts.ratio_against_time(table("points", "Points", (), rows)).to_dict()
+    colour, shape = (spec["layer"][-1]["encoding"][key] for key in ("color", "shape"))
+    assert colour["scale"]["domain"] == shape["scale"]["domain"] == names
+    assert colour["legend"] == shape["legend"]  # Vega-Lite makes one legend of both
+    assert len(set(zip(colour["scale"]["range"], shape["scale"]["range"], strict=True))) == len(names)
+
+
 class Loads(HTMLParser):
     """Addresses that a browser would load, and the text it would show."""
 

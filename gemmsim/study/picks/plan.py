@@ -119,7 +119,7 @@ def read(path: Path, asked: Document) -> PicksStudy:
     kernels = read_kernels(once("families", asked.families), once("dtypes", dtypes))
     return PicksStudy(
         name=path.stem, path=str(path), title=asked.title, question=asked.question, subject=subject, works=works,
-        gpus=read_gpus(asked.gpus, "gpus", dtypes), kernels=kernels, spaces=_spaces(asked.vary, kernels),
+        gpus=read_gpus(asked.gpus, "gpus", dtypes), kernels=kernels, spaces=read_spaces(asked.vary, kernels),
         measure=asked.measure, top=asked.top, l2=asked.l2,
     )  # fmt: skip
 
@@ -136,7 +136,8 @@ def read_kernels(names: Sequence[str], dtypes: Sequence[str]) -> tuple[tuple[str
     return tuple((name, d) for d in dtypes for name in names if d in families.family(name).DTYPES)
 
 
-def _spaces(vary: Any, kernels: Sequence[tuple[str, str]]) -> Mapping[str, Config]:
+def read_spaces(vary: Any, kernels: Sequence[tuple[str, str]]) -> Mapping[str, Config]:
+    """The configurations to search, a family: its whole space, or a grid. Raises GemmsimError for what is neither."""
     names = list(dict.fromkeys(family for family, _ in kernels))
     if vary == "space":
         return {name: families.space(name) for name in names}
