@@ -29,11 +29,12 @@ def summary(curves: Sequence[Curve]) -> Table:
 
 
 def verdict(curves: Sequence[Curve]) -> Iterator[str]:
-    """How many trials each sampler needs, a sentence a kernel; variants of one, after a comma, are left to the table."""
+    """How many trials each sampler needs, a sentence a kernel; variants, named after a comma, are left out."""
     for rows in dict.fromkeys(c.rows for c in curves):
         mine = [c for c in curves if c.rows == rows and "," not in c.sampler]
         needs = ", ".join(f"{c.sampler} {_trials(c, 0.5)} ({_trials(c, 0.9)})" for c in mine)
-        yield f"{rows}, trials until half (nine tenths) of the searches are within {100 * DONE:g} % of the best: {needs}."
+        within = f"within {100 * DONE:g} % of the best"
+        yield f"{rows}, trials until half (nine tenths) of the searches are {within}: {needs}."
 
 
 def _trials(curve: Curve, share: float) -> str:
