@@ -1,11 +1,9 @@
-"""One study or several, one after another or some at once: planned, answered, written, summed up."""
+"""One study or several, one after another: planned, answered, written, summed up."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from gemmsim.report.kinds import Report
 
 INDEX = "index.html"
-#: studies at once where nobody says: each holds some hundred MB
-_MOST_AT_ONCE = 4
 _SUMMARY = (
     Column("study"), Column("seconds", "took", "s"), Column("page_bytes", "page", "B"), Column("answer"),
 )  # fmt: skip
@@ -48,7 +44,6 @@ class Wanted:
     gpus: str | None
     pictures: tuple[str, ...]
     timing: Asked
-    jobs: int | None
 
 
 @dataclass(frozen=True)
@@ -101,19 +96,20 @@ def _on_gpus(studies: list[Study], gpus: str | None) -> list[Study]:
     return [study.with_gpus(names) for study in studies]
 
 
-def plan(studies: Sequence[Study], out: str | None, format: str) -> None:
-    """What would be done, and where things would go; of several studies as a list in JSON."""
+def plan(studies: Sequence[Study], out: str | None, format: str, *, apart: bool) -> None:
+    """What would be done, and where things would go; apart: a folder and an entry of a list in JSON for each study."""
     from gemmsim.report.kinds import plan_of
 
     if format == "csv" and len(studies) > 1:
         raise GemmsimError("--format csv is given with --dry-run and several studies: expected table or json")
-    plans = [(study, plan_of(study), folder) for study, folder in zip(studies, _folders(studies, out), strict=True)]
+    folders = _folders(studies, out, apart=apart)
+    plans = [(study, plan_of(study), folder) for study, folder in zip(studies, folders, strict=True)]
     if format == "json":
         documents = [
             document(study, said.tables, {**said.more, "folder": str(folder), "timing": study.timing()})
             for study, said, folder in plans
         ]
-        send_json(documents[0] if len(documents) == 1 else documents)
+        send_json(documents if apart else documents[0])
         return
     for i, (study, said, folder) in enumerate(plans):
         if i:
@@ -128,17 +124,17 @@ def run_one(study: Study, wanted: Wanted, out: str | None, format: str) -> None:
     """Answer a study, print it and write it."""
     folder = folder_of(out, study.name)
     timer = _timers([study], wanted, [folder])[0]
-    found = _answered(study, folder, timer, bar=True)
+    found = _answered(study, folder, timer)
     show(study, found.shown, format, found.more)
     click.echo(f"\n{said_written(write(found, folder, wanted.pictures))}", err=True)
 
 
-def _answered(study: Study, folder: Path, timer: Timer | None, *, bar: bool) -> Report:
+def _answered(study: Study, folder: Path, timer: Timer | None) -> Report:
     """The report of a study, with rows timed now or, by an earlier run, left in the folder."""
     from gemmsim.report.kinds import report_of
 
     earlier = None if timer else kept(study, folder)
-    with progress(study.steps(), study.doing) if bar else contextlib.nullcontext(lambda step: None) as update:
+    with progress(study.steps(), study.doing) as update:
         answer = study.run(update)
     if timer is not None:
         answer = timed(study, answer, timer, folder)
@@ -167,10 +163,10 @@ def _timers(studies: Sequence[Study], wanted: Wanted, folders: Sequence[Path]) -
     return [timer if fits else None for fits in fitting]
 
 
-def _folders(studies: Sequence[Study], out: str | None) -> list[Path]:
-    """A folder a study: --out itself for one, in it for several. Raises GemmsimError where one cannot be."""
-    if len(studies) == 1:
-        return [folder_of(out, studies[0].name)]
+def _folders(studies: Sequence[Study], out: str | None, *, apart: bool) -> list[Path]:
+    """A folder a study: --out itself, or apart in it. Raises GemmsimError where one cannot be."""
+    if not apart:
+        return [folder_of(out, study.name) for study in studies]
     if out is not None:
         check_parent(out)
     return [folder_of(None, study.name, within=out or REPORTS) for study in studies]
@@ -180,26 +176,27 @@ def run_several(
     studies: Sequence[Study], lost: Mapping[str, str], wanted: Wanted, out: str | None, format: str, *, index: bool
 ) -> int:
     """Answer studies, each into its own folder; a summary, and with index a page of links. 2 where one failed."""
-    if out is not None:
-        check_parent(out)
-    parent = Path(REPORTS if out is None else out)
-    folders = [folder_of(None, study.name, within=str(parent)) for study in studies]
+    folders = _folders(studies, out, apart=True)
     timers = _timers(studies, wanted, folders)
     done = [Done(name, "", "", "", "", 0.0, failed=why) for name, why in lost.items()]
     tasks = [_Task(study, folder, wanted, timer) for study, folder, timer in zip(studies, folders, timers, strict=True)]
-    for found in _each(tasks, wanted.jobs):
+    for found in map(_done, tasks):
         done.append(found)
         what = "failed" if found.failed else f"{found.seconds:.1f} s"
         click.echo(f"{len(done)} of {len(studies) + len(lost)}: {found.study}, {what}", err=True)
     done.sort(key=lambda x: x.study)
-    page = _index(done, parent) if index else None
+    page = _index(done, Path(out or REPORTS)) if index else None
     _summary(done, format)
     if page is not None:
         click.echo(f"\nLinks: {page}", err=True)
-    for one in done:
-        if one.failed:
-            click.echo(f"gemmsim: {one.study}: {one.failed}", err=True)
-    return 2 if any(one.failed for one in done) else 0
+    return said_lost({one.study: one.failed for one in done if one.failed})
+
+
+def said_lost(lost: Mapping[str, str]) -> int:
+    """Studies without an answer and the reason, a line each on stderr; the exit code."""
+    for name, why in lost.items():
+        click.echo(f"gemmsim: {name}: {why}", err=True)
+    return 2 if lost else 0
 
 
 @dataclass(frozen=True)
@@ -210,22 +207,11 @@ class _Task:
     timer: Timer | None
 
 
-def _each(tasks: Sequence[_Task], jobs: int | None) -> Iterator[Done]:
-    """What becomes of each, as they are done; what is measured is done here, one after another."""
-    at_once = min(jobs or min(os.cpu_count() or 1, _MOST_AT_ONCE), len(tasks))
-    if at_once > 1 and not any(task.timer for task in tasks):
-        from gemmsim.cli.at_once import each
-
-        yield from each(_done, tasks, at_once, _ended)
-    else:
-        yield from (_done(task, bar=True) for task in tasks)
-
-
-def _done(task: _Task, bar: bool = False) -> Done:
+def _done(task: _Task) -> Done:
     """Answer and write one study; what goes wrong with it is its own."""
     began = time.monotonic()
     try:
-        found = _answered(task.study, task.folder, task.timer, bar=bar)
+        found = _answered(task.study, task.folder, task.timer)
         written = write(found, task.folder, task.wanted.pictures)
     except GemmsimError as error:
         return _ended(task, str(error), time.monotonic() - began)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from gemmsim.cli.answers import REPORTS, said_pictures
-from gemmsim.cli.options import HELP, number_option
+from gemmsim.cli.options import HELP
 from gemmsim.cli.study_timing import TIMED, Asked
 from gemmsim.cli.tables import FORMATS, Column, emit, output_options
 from gemmsim.errors import GemmsimError
@@ -55,27 +55,27 @@ def list_(format: str, out: str | None) -> None:
     "--gpu", metavar="G", default="auto", show_default=True, help="With --measure: the device's hardware file."
 )
 @click.option("--device", metavar="N", default="0", show_default=True, help="With --measure: which of the GPUs.")
-@click.option("--jobs", metavar="N", help="Of several studies, so many at once.  [default: one a core, at most 4]")
 def run(
     studies: Sequence[str], every: bool, out: str | None, dry_run: bool, format: str, gpus: str | None,
-    pictures: Sequence[str], measure: bool | None, against: str | None, gpu: str, device: str, jobs: str | None,
+    pictures: Sequence[str], measure: bool | None, against: str | None, gpu: str, device: str,
 ) -> int:  # fmt: skip
     """Answer studies: predict what they ask for, compare with recorded rows, write a page and CSV files.
 
     NAME is a study that ships with gemmsim, FILE one of your own. Needs no GPU, but for --measure.
     """
-    from gemmsim.cli.studies import Wanted, opened, plan, run_one, run_several, shipped
+    from gemmsim.cli.studies import Wanted, opened, plan, run_one, run_several, said_lost, shipped
 
     if every == bool(studies):
         given = f"--all is given with {' '.join(studies)}" if every else "found no study"
         raise GemmsimError(f"{given}: expected NAME|FILE, or --all")
     asked = Asked(measure, against, gpu, device)
-    wanted = Wanted(gpus, said_pictures(pictures), asked, number_option("--jobs", jobs, 1, 256))
+    wanted = Wanted(gpus, said_pictures(pictures), asked)
     found, lost = shipped(wanted) if every else (opened(studies, wanted), {})
+    several = every or len(found) > 1
     if dry_run:
-        plan(found, out, format)
-        return 2 if lost else 0
-    if len(found) == 1 and not every:
+        plan(found, out, format, apart=several)
+        return said_lost(lost)
+    if not several:
         run_one(found[0], wanted, out, format)
         return 0
     return run_several(found, lost, wanted, out, format, index=every)

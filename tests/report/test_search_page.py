@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsim.report.search.numbers import points, summary
+from gemmsim.report.search.numbers import points, summary, verdict
 from gemmsim.study.search import Curve, SearchStudy
 
 pytest.importorskip("altair")
@@ -30,6 +30,13 @@ def test_the_table_says_when_half_and_nine_tenths_are_done_and_the_mean_regret()
     assert (slow["median_trials"], slow["p90_trials"]) == (None, None)
     assert summary([Curve("a", "b", 1, *[np.ones(7)] * 3)]).rows()[0].keys() >= {"regret_1", "regret_5"}
     assert len(points(CURVES)) == 120
+
+
+def test_the_verdict_is_the_tables_figures_without_the_variants() -> None:
+    assert list(verdict(CURVES)) == [
+        "simt fp32, trials until half (nine tenths) of the searches are within 1 % of the best: model-guided 4 (8), "
+        "TPE more than 40 (more than 40)."
+    ]
 
 
 def test_the_chart_is_valid_and_holds_every_trial_in_per_cent() -> None:

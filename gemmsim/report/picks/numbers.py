@@ -156,15 +156,16 @@ def speedups(outcome: Outcome) -> Table:
 
 
 def at_hand(outcome: Outcome) -> Table:
-    """GEMMs of the study whose shape has recorded rows: the model's choice among them against the best of them."""
+    """GEMMs of the study whose shape has measured rows: the model's choice among them against the best of them."""
+    measured = (*outcome.timed, *outcome.recorded)
     shown = (
-        Column("name", "GEMM"), Column("gpu", "GPU"), Column("source", "rows of"), Column("rows", "tiles"),
-        Column("pick", "model's choice"),
+        Column("name", "GEMM"), *([Column("gpu", "GPU")] if len({r.rows.gpu.name for r in measured}) > 1 else []),
+        Column("source", "rows of"), Column("rows", "tiles"), Column("pick", "model's choice"),
         Column("predicted_s", "predicted", "s"),
-        Column("measured_s", "measured", "s"), Column("best", "best timed"), Column("best_s", "measured", "s"),
-        Column("regret", "regret", "1"), Column("cublas_s", "cuBLAS", "s"),
+        Column("measured_s", "measured", "s"), Column("regret", "regret", "1"), Column("cublas_s", "cuBLAS", "s"),
+        Column("best", "best timed"), Column("best_s", "measured", "s"),
     )  # fmt: skip
-    rows = [row for r in (*outcome.timed, *outcome.recorded) for w in outcome.study.works if (row := _hand(r, w))]
+    rows = [row for r in measured for w in outcome.study.works if (row := _hand(r, w))]
     note = (
         "The times of a line were measured under the same conditions. The choice is among the tiles timed for that "
         "shape, not all of them."

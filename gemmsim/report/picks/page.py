@@ -66,7 +66,7 @@ def _roofline(outcome: Outcome, candidates: Table) -> Section:
 
 def _evidence(tables: Mapping[str, Table]) -> Section:
     points = tables["points"]
-    rows = f"{len(points):,} measured rows of these kernels (of many a part is drawn), shaded: within 10 %"
+    rows = f"{len(points):,} measured rows, of many a part; shaded: within 10 %"
     drawn = [
         Chart("predicted_against_measured", rows, predicted_against_measured(points)),
         Chart("ratio_against_time", "The same, as a ratio", ratio_against_time(points)),

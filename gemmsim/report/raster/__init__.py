@@ -27,4 +27,5 @@ def report(study: RasterStudy, sweeps: Sequence[Sweep]) -> Report:
 
         return page.page(study, sweeps)
 
-    return Report(shown, {**shown, "launches": numbers.launches(sweeps)}, page)
+    answer = next(numbers.verdict(sweeps))
+    return Report(shown, {**shown, "launches": numbers.launches(sweeps)}, page, answer=answer)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gemmsim.report.table import Column, Table, table
-from gemmsim.study.search import Curve
+from gemmsim.study.search import DONE, Curve
 
 #: trials after which a table has the mean regret
 SHOWN = (1, 5, 10, 20)
@@ -26,6 +26,19 @@ def summary(curves: Sequence[Curve]) -> Table:
     ]  # fmt: skip
     most = max(len(c.mean) for c in curves)
     return table("searches", "Trials that a search needs", shown, rows, f"-: more than {most} trials.")
+
+
+def verdict(curves: Sequence[Curve]) -> Iterator[str]:
+    """How many trials each sampler needs, a sentence a kernel; variants, named after a comma, are left out."""
+    for rows in dict.fromkeys(c.rows for c in curves):
+        mine = [c for c in curves if c.rows == rows and "," not in c.sampler]
+        needs = ", ".join(f"{c.sampler} {_trials(c, 0.5)} ({_trials(c, 0.9)})" for c in mine)
+        within = f"within {100 * DONE:g} % of the best"
+        yield f"{rows}, trials until half (nine tenths) of the searches are {within}: {needs}."
+
+
+def _trials(curve: Curve, share: float) -> str:
+    return str(curve.trials_to(share) or f"more than {len(curve.mean)}")
 
 
 def points(curves: Sequence[Curve]) -> Table:

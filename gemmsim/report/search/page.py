@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gemmsim.report.page import Chart, Page, Section
 from gemmsim.report.search import charts
-from gemmsim.report.search.numbers import points, summary
+from gemmsim.report.search.numbers import points, summary, verdict
 from gemmsim.report.table import slug
 from gemmsim.study.search import Curve, SearchStudy
 
@@ -28,7 +28,10 @@ _WORDS = (
 
 def page(study: SearchStudy) -> Page:
     """The page of a study of searches."""
-    lines = ["Searches replayed over recorded rows, measured; the space of a shape is what was recorded of it."]
+    lines = [
+        *verdict(study.curves),
+        "Searches replayed over recorded rows, measured; the space of a shape is what was recorded of it.",
+    ]
     kernels = dict.fromkeys(curve.rows for curve in study.curves)
     sections = [_section(rows, [c for c in study.curves if c.rows == rows]) for rows in kernels]
     folded = Section("All trials", folded=[points(study.curves)])
