@@ -114,12 +114,12 @@ def shortlists(
     A family without a configuration that can launch either is left out, unless none can.
     """
     sizes = (asked.m, asked.n, asked.k)
-    padded = tuple(-(-size // PAD) * PAD for size in sizes)
+    m, n, k = (-(-size // PAD) * PAD for size in sizes)
     found: dict[str, Config] = {}
     refused: dict[str, str] = {}
     for name in names:
         space = families.space(name)
-        why = {mnk: _refused(name, space, mnk, dtype, gpu) for mnk in dict.fromkeys((sizes, padded))}
+        why = {mnk: _refused(name, space, mnk, dtype, gpu) for mnk in dict.fromkeys((sizes, (m, n, k)))}
         if why[sizes]:
             refused[name] = why[sizes]
         some = [
