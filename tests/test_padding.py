@@ -124,3 +124,15 @@ def test_no_gain_is_certain_between_fitted_and_default_coefficients() -> None:
     padded = rank(8192, 8192, 592, gpu="h200_sxm", family="triton", top=1).entries[0]
     assert _verdict("multiple", base, padded) == GAIN
     assert _verdict("multiple", base, replace(padded, calibration="uncalibrated")) == UNCERTAIN
+
+
+def test_the_best_of_given_configurations_alone() -> None:
+    from gemmsim import families
+
+    mine = {"mma": families.config("mma", {"bm": [64, 128]}), "wgmma": families.config("wgmma", {})}
+    found = gemmsim.pad(8192, 8192, 588, gpu="h200_sxm", spaces=mine)
+    assert found.base.family == "mma"  # TMA cannot load rows that are 1176 B apart
+    entries = rank(8192, 8192, 592, gpu="h200_sxm", spaces=mine, top=None).entries
+    assert len(entries) == 3
+    assert found.best is not None
+    assert (found.best.padded, found.best.family, found.best.time_s) == ("592", "wgmma", entries[0].time_s)

@@ -101,4 +101,11 @@ def _words(outcome: Outcome) -> Iterator[tuple[str, str]]:
         ),
     )
     yield from _WORDS
+    yield (
+        "shortlist",
+        (
+            "predicted are the configurations that are fastest at the sizes as asked and padded, not all: past the "
+            "edge of a wave another may win"
+        ),
+    )
     yield "time", f"one launch on a busy stream, launch included; L2 {outcome.study.l2}"

@@ -10,6 +10,7 @@ import numpy as np
 from gemmsim import families
 from gemmsim.config import Config, config_key
 from gemmsim.explanation import PAD, stride_dimensions
+from gemmsim.families.unique import unique_rows
 from gemmsim.hardware import Gpu
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.padding import Padding, pad
@@ -18,8 +19,9 @@ from gemmsim.study.base import Progress
 from gemmsim.study.padding.neighbours import Neighbours, neighbours
 from gemmsim.study.padding.plan import Asked, PaddingStudy
 
-#: fastest configurations of a family that are kept of the sizes as asked, and as many of the sizes padded
-KEPT = 40
+#: fastest configurations of a family that are kept of the sizes as asked, and as many of the sizes padded; and of so
+#: many of the fastest tiles the fastest: past the edge of a wave another tile may win
+KEPT, TILES = 20, 40
 
 
 @dataclass(frozen=True)
@@ -112,31 +114,43 @@ def shortlists(
     A family without a configuration that can launch either is left out, unless none can.
     """
     sizes = (asked.m, asked.n, asked.k)
-    padded = tuple(-(-size // PAD) * PAD for size in sizes)
+    m, n, k = (-(-size // PAD) * PAD for size in sizes)
     found: dict[str, Config] = {}
     refused: dict[str, str] = {}
     for name in names:
         space = families.space(name)
+        why = {mnk: _refused(name, space, mnk, dtype, gpu) for mnk in dict.fromkeys((sizes, (m, n, k)))}
+        if why[sizes]:
+            refused[name] = why[sizes]
         some = [
-            predict(*mnk, gpu=gpu, dtype=dtype, family=name, config=space, l2=l2)
-            for mnk in dict.fromkeys((sizes, padded))
-        ]
-        if not some[0].feasible.any():
-            refused[name] = _usual(some[0])
-        kept = np.unique(np.concatenate([_fastest(p) for p in some]))
-        if len(kept):
-            found[name] = space.take(kept)
+            _fastest(predict(*mnk, gpu=gpu, dtype=dtype, family=name, config=space, l2=l2))
+            for mnk, reason in why.items() if not reason
+        ]  # fmt: skip
+        if some:
+            found[name] = space.take(np.unique(np.concatenate(some)))
     return found or {name: families.space(name) for name in names}, refused
 
 
 def _fastest(p: Prediction) -> np.ndarray:
-    return np.argsort(p.time_s, kind="stable")[: min(KEPT, int(p.feasible.sum()))]
+    """The KEPT fastest that can launch, and the fastest of each of the TILES fastest tiles."""
+    order = np.argsort(p.time_s, kind="stable")[: int(p.feasible.sum())]
+    if not len(order):
+        return order
+    _, tile = unique_rows({side: p.config[side][order] for side in ("bm", "bn")})
+    _, first = np.unique(tile, return_index=True)
+    return np.union1d(order[:KEPT], order[np.sort(first)[:TILES]])
 
 
-def _usual(p: Prediction) -> str:
-    """The reason that most configurations are refused for."""
-    _, first, counts = np.unique(p.refusals.rule, return_index=True, return_counts=True)
-    return p.refusals.reason(int(first[np.argmax(counts)]))
+def _refused(name: str, space: Config, sizes: tuple[int, int, int], dtype: str, gpu: Gpu) -> str:
+    """The reason that most configurations are refused for, where all are; predictions of none are then needed."""
+    module = families.family(name)
+    m, n, k = (np.full(len(space), size) for size in sizes)
+    problem = gemm(m, n, k, dtype)
+    refusals = module.refusals(problem, space, module.launch(problem, space, gpu.arch), gpu.arch)
+    if refusals.feasible.any():
+        return ""
+    _, first, counts = np.unique(refusals.rule, return_index=True, return_counts=True)
+    return refusals.reason(int(first[np.argmax(counts)]))
 
 
 def aligned_bytes(asked: Asked, dtype: str, size: int) -> int:
