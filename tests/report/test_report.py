@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gemmsim.explanation import explain
 from gemmsim.report import errors
 from gemmsim.report.picks import numbers
+from gemmsim.report.picks.verdict import verdict
 from gemmsim.report.table import table
 from gemmsim.report.units import human
 from gemmsim.study import load_picks
@@ -80,6 +82,33 @@ def test_a_pass_is_the_sum_of_its_launches(outcome: Outcome) -> None:
         mine = [c for c in outcome.picks if c.gpu == row["gpu"]]
         assert row["time_s"] == pytest.approx(sum(c.count * c.time_s for c in mine))
         assert row["flops"] == pytest.approx(sum(c.count * 2.0 * c.m * c.n * c.k for c in mine))
+
+
+def test_the_parts_of_a_pick_add_up_to_its_time(outcome: Outcome) -> None:
+    rows = numbers.terms(outcome).rows()
+    for c in outcome.picks:
+        mine = [r for r in rows if (r["gpu"], r["gemm"]) == (c.gpu, c.gemm)]
+        assert len(mine) >= 3
+        assert sum(r["time_s"] for r in mine) == pytest.approx(c.time_s)
+    (thin,) = (c for c in outcome.picks if (c.gpu, c.gemm) == ("h200_sxm", "thin"))
+    why = explain(thin.m, thin.n, thin.k, gpu=thin.gpu, config=thin.parameters)
+    known = {term.name: term.part_s for term in why.terms} | {"other": why.rest_s}
+    parts = {r["term"]: r["time_s"] for r in rows if (r["gpu"], r["gemm"]) == ("h200_sxm", "thin")}
+    assert parts == pytest.approx({term: known[term] for term in parts})
+
+
+def test_the_first_lines_answer_with_the_tables_figures(outcome: Outcome) -> None:
+    tables = numbers.tables(outcome)
+    first, gain = verdict(outcome, tables["totals"])
+    for row in tables["totals"].rows():
+        assert f"{human(row['time_s'], 's')} on {row['gpu']} (bound by {row['bounds'].split()[0]}" in first
+    (speedup,) = outcome.speedups
+    assert gain == f"h200_sxm over a100_sxm_80gb: {speedup.ratio:.2f}x in all ({speedup.reason})."
+
+
+def test_rows_are_those_of_the_studys_kernels(outcome: Outcome) -> None:
+    assert {r.kernel for r in outcome.recorded} == {"triton bf16"}
+    assert len(outcome.recorded) >= 4
 
 
 def test_errors_are_those_of_the_rows_beside_them(outcome: Outcome) -> None:
