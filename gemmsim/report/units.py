@@ -21,7 +21,7 @@ MISSING = "-"
 
 
 def human(value: Any, unit: str = "") -> str:
-    """A value with its unit; `-` where there is none."""
+    """A value with its unit; `-` where there is none. What rounds to zero has no sign."""
     if value is None or (isinstance(value, float) and value != value):
         return MISSING
     if isinstance(value, bool):
@@ -30,7 +30,7 @@ def human(value: Any, unit: str = "") -> str:
         return str(value)
     for below, factor, decimals, shown in SCALES.get(unit, ()):
         if abs(value) < below:
-            return f"{value / factor:,.{decimals}f} {shown}".rstrip()
+            return f"{value / factor:z,.{decimals}f} {shown}".rstrip()
     if unit == "x":
         return f"{value:.2f}x"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:z.3g}"

@@ -93,9 +93,9 @@ def _hidden(a: Ablated) -> Iterator[str]:
 
 def percent(share: float) -> str:
     """A share as people read it."""
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:z.1f} %"
 
 
 def points(share: float) -> str:
     """A difference of shares as people read it."""
-    return f"{100 * share:.1f} points"
+    return f"{100 * share:z.1f} points"

@@ -96,4 +96,4 @@ def _measured(outcome: Outcome) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:z.1f} %"

@@ -264,7 +264,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:z.0f} %"
 
 
 def geomean(values: Iterable[float]) -> float:

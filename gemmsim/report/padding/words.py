@@ -63,7 +63,7 @@ def _measured(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:z.1f} %"
 
 
 def section(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

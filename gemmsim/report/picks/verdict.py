@@ -87,7 +87,7 @@ def _library(here: Sequence[dict[str, Any]]) -> str:
 
 
 def _percent(share: Any) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:z.1f} %"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -158,7 +158,7 @@ def _span(values: Any) -> str:
 
 
 def _percent(share: Any) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:z.1f} %"
 
 
 def asked(study: RasterStudy) -> Table:

@@ -126,7 +126,7 @@ def _by_product(outcome: Outcome, found: dict[tuple[str, str, int], float]) -> s
     if len(names) == 1:
         return ""
     medians = {name: [g for at, g in found.items() if at[1] == name] for name in names}
-    said = [f"{name} {100 * float(np.median(gains)):+.1f} %" for name, gains in medians.items() if gains]
+    said = [f"{name} {100 * float(np.median(gains)):+z.1f} %" for name, gains in medians.items() if gains]
     return f" In the median by product: {', '.join(said)}."
 
 
