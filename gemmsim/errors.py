@@ -15,5 +15,7 @@ def unknown(what: str, found: str, known: Iterable[str], *, where: str = "") -> 
     names = list(known)
     near = get_close_matches(str(found), names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
+    if any("," in name for name in names):
+        names = [repr(name) for name in names]
     place = f" in {where}" if where else ""
     return GemmsimError(f"unknown {what} {found!r}{place}: {hint}known are {', '.join(names) or 'none'}")

@@ -25,6 +25,8 @@ from gemmsim.problem import MAX_DIMENSION, FloatArray, IntArray
 Index = npt.NDArray[np.intp]
 #: a column to write: text, or numbers
 Column = Sequence[str] | npt.NDArray[Any]
+#: columns that an error names of those that are there
+_NAMED = 12
 #: compiler fact -> the columns it may stand in, and what one unit of them is worth; the first that is there counts
 FACT_COLUMNS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "regs_per_thread": (("regs_per_thread", 1), ("regs", 1), ("registers", 1), ("launch__registers_per_thread", 1)),
@@ -72,7 +74,9 @@ class Table:
     def text(self, column: str, rows: Index | None = None) -> Sequence[str]:
         """The cells of a column as they stand in the file. Raises GemmsimError if there is no such column."""
         if column not in self.columns:
-            raise GemmsimError(f"{self.path}: no column {column}: found {', '.join(self.columns)}")
+            first, left = list(self.columns)[:_NAMED], len(self.columns) - _NAMED
+            more = f" and {left} more" if left > 0 else ""
+            raise GemmsimError(f"{self.path}: no column {column}: found {', '.join(first)}{more}")
         cells = self.columns[column]
         return cells if rows is None else [cells[i] for i in rows.tolist()]
 

@@ -114,6 +114,10 @@ def test_numbers_may_be_blank_where_that_is_said(tmp_path: Path) -> None:
         t.number("b")
     with pytest.raises(GemmsimError, match="column c is 'x': expected a number >= 0, or nothing"):
         t.number("c", blank_ok=True)
+    wide = tmp_path / "wide.csv"
+    wide.write_text(",".join(f"c{i}" for i in range(20)) + "\n" + ",".join("1" * 20) + "\n")
+    with pytest.raises(GemmsimError, match=r"no column d: found c0, .*, c11 and 8 more$"):
+        read_csv(str(wide)).text("d")
     with pytest.raises(GemmsimError, match="no column d: found a, b, c"):
         t.number("d")
 

@@ -14,7 +14,7 @@ from gemmsim.errors import GemmsimError
 from gemmsim.problem import MAX_DIMENSION
 
 Size = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Texts = Annotated[list[Text], Field(min_length=1)]
 L2 = Literal["cold_clean", "cold_dirty", "warm"]
 _SHOWN = 5  # mistakes named in one message
@@ -24,10 +24,10 @@ _TYPES = {
     "bool_type": "true or false",
     "string_type": "text",
     "string_too_short": "some text",
+    "string_pattern_mismatch": "some text",
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
-    "too_short": "at least one entry",
 }
 
 
@@ -55,13 +55,20 @@ def checked(path: Path, tree: object, model: type[D]) -> D:
     except ValidationError as error:
         mistakes = [_sentence(e, model) for e in error.errors(include_url=False)]
         more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
-        raise GemmsimError(f"{path}: " + "; ".join(mistakes[:_SHOWN]) + more) from None
+        raise GemmsimError(f"{path}: {'; '.join(mistakes[:_SHOWN])}{more}{_no_kind(tree)}") from None
+
+
+def _no_kind(tree: object) -> str:
+    """What a file without a kind was taken for."""
+    return "; without the key kind it is read as one of picks" if isinstance(tree, dict) and "kind" not in tree else ""
 
 
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     key, found, kind = _key(error["loc"]), error["input"], error["type"]
     if kind == "missing":
         return f"missing key {key}"
+    if kind == "invalid_key" or error["loc"][-1] == "[key]":
+        return f"key {show(found)} is no text: expected text, such as '{found}' in quotes"
     if kind == "extra_forbidden":
         return f"unknown key {key}{_near(error['loc'], model)}"
     return f"{key} is {show(found)}: expected {_expected(error, model)}"
@@ -73,6 +80,9 @@ def _expected(error: ErrorDetails, model: type[BaseModel]) -> str:
     if kind in ("greater_than_equal", "less_than_equal", "int_type", "float_type"):
         number = "number" if kind == "float_type" else "whole number"
         return f"a {number}{_range(error['loc'], model)}"
+    if kind == "too_short":
+        least = context["min_length"]
+        return "at least one entry" if least == 1 else f"at least {least} entries"
     return str(context["expected"]) if kind == "literal_error" else _TYPES.get(kind, error["msg"].lower())
 
 
@@ -96,7 +106,8 @@ def _metadata(annotation: Any) -> Iterator[Any]:
 
 def _annotation(loc: tuple[int | str, ...], model: type[BaseModel]) -> Any:
     """The type of the key at a place."""
-    field = _fields(loc, model).get(next((str(part) for part in reversed(loc) if isinstance(part, str)), ""))
+    fields = _fields(loc, model)
+    field = next((fields[str(part)] for part in reversed(loc) if str(part) in fields), None)
     return (
         None if field is None else Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from gemmsim.rows import Table, read_csv
 from gemmsim.study import document
 from gemmsim.study.base import Progress, Study, quiet
 from gemmsim.study.document import Text
+from gemmsim.study.workload import at
 
 #: column of the counters -> what it is here, and the least it may be: what others are divided by is not 0
 COUNTED = {
@@ -115,10 +117,11 @@ class Sweep:
 def read(path: Path, asked: Document) -> RasterStudy:
     """The study with its rows. Raises GemmsimError where they cannot be read, or a row was not counted."""
     timed = str(path.parent / asked.rows)
-    rows, table, counters = read_measured(timed), read_csv(timed), read_csv(str(path.parent / asked.counters))
+    rows, table = at("rows", read_measured, timed), read_csv(timed)
+    counters = at("counters", read_csv, str(path.parent / asked.counters))
     if "group_m" not in rows.config.values:
-        raise GemmsimError(f"{timed}: no column group_m: expected launches that differ in it")
-    place = _places(rows, counters)
+        raise GemmsimError(f"rows: {timed}: no column group_m: expected launches that differ in it")
+    place = at("counters", partial(_places, rows), counters)
     counted = {ours: counters.number(theirs, place, low=low) for theirs, (ours, low) in COUNTED.items()}
     status = table.columns.get("status", ["ok"] * len(table))
     words = table.columns.get("unstable", [""] * len(table))
@@ -127,8 +130,8 @@ def read(path: Path, asked: Document) -> RasterStudy:
     for problem, tile in {_group(rows, i) for i in range(len(rows))} - {
         _group(rows, i) for i in np.flatnonzero(rows.config["group_m"] == 1).tolist()
     }:
-        raise GemmsimError(f"{timed}: {problem}, {tile}: no row has group_m 1: expected it, which the others are held "
-                           "against")  # fmt: skip
+        raise GemmsimError(f"rows: {timed}: {problem}, {tile}: no row has group_m 1: expected it, which the "
+                           "others are held against")  # fmt: skip
     return study
 
 

@@ -13,6 +13,7 @@ from gemmsim.rows import Table, read_csv
 from gemmsim.study import document
 from gemmsim.study.base import Progress, Study, quiet
 from gemmsim.study.document import Text
+from gemmsim.study.workload import at
 
 #: a search is done when its best is within this of the best recorded
 DONE = 0.01
@@ -74,5 +75,5 @@ class SearchStudy(Study):
 
 def read(path: Path, asked: Document) -> SearchStudy:
     """The study with its curves. Raises GemmsimError where they cannot be read."""
-    curves = read_curves(read_csv(str(path.parent / asked.rows)))
+    curves = at("rows", lambda file: read_curves(read_csv(file)), str(path.parent / asked.rows))
     return SearchStudy(path.stem, str(path), asked.title, asked.question, tuple(curves))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu, load_gpu
 from gemmsim.problem import gemm
 from gemmsim.study.document import Size, Strict, Text
+
+T = TypeVar("T", bound=Hashable)
 
 #: the one variant of a study whose shapes are given
 AS_GIVEN = "all"
@@ -79,11 +81,14 @@ def at(key: str, read: Any, value: Any) -> Any:
         raise GemmsimError(f"{key}: {error}") from None
 
 
-def once(key: str, names: Sequence[str]) -> Sequence[str]:
-    """The names. Raises GemmsimError where one is there twice."""
+def once(key: str, names: Sequence[T]) -> Sequence[T]:
+    """The names. Raises GemmsimError where one is there twice; key: of the list, with [] of what is in its entries."""
+    seen: set[T] = set()
     for i, name in enumerate(names):
-        if name in names[:i]:
-            raise GemmsimError(f"{key}[{i}] is {name!r}: expected each once, it is there twice")
+        if name in seen:
+            place = key.replace("[]", f"[{i}]") if "[]" in key else f"{key}[{i}]"
+            raise GemmsimError(f"{place} is {name!r}: expected each once, it is there twice")
+        seen.add(name)
     return names
 
 
@@ -111,7 +116,7 @@ def _works(path: Path, asked: Workload) -> tuple[str, tuple[Work, ...]]:
         if getattr(asked, key) is not None:
             raise GemmsimError(f"workload.{key} is given with workload.shapes: expected it only with workload.config")
     shapes = asked.shapes or []
-    once("workload.shapes: name", [s.name for s in shapes])
+    once("workload.shapes[].name", [s.name for s in shapes])
     return "the given shapes", tuple(Work(AS_GIVEN, s.name, s.m, s.n, s.k, s.count) for s in shapes)
 
 

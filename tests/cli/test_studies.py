@@ -60,7 +60,8 @@ def test_all_are_answered_though_one_fails(folder: Path, capsys: pytest.CaptureF
     rows = {row["study"]: row for row in json.loads(out)}
     made = folder / "gemmsim-reports"
     assert list(rows) == ["bad", "first", "second"]
-    assert "no configuration of triton fits GEMM one" in rows["bad"]["failed"]
+    assert "bad.yaml: no configuration of triton fits GEMM one" in rows["bad"]["failed"]
+    assert "h200_sxm: " in rows["bad"]["failed"]
     assert f"gemmsim: bad: {rows['bad']['failed']}" in err.splitlines()
     for name in ("first", "second"):
         assert rows[name]["failed"] == ""

@@ -123,6 +123,7 @@ def test_a_gpu_without_rows_is_refused_in_a_sentence(tmp_path: Path) -> None:
         ("gpus: [h200_sxm]", "gpus: [h300]", ("gpus[0]", "'h300'", "h200_sxm")),
         ("gpus: [h200_sxm]\n", "", ("missing key gpus",)),
         ("gpus: [h200_sxm]", "gpus: [a100_sxm_80gb]", ("rows[0]: mine.csv is of h200_sxm", "a100_sxm_80gb")),
+        ("[smem_tile]", "[naive]", ("rows[0]: mine.csv is of smem_tile fp32", "rows of naive", "families")),
         ("[smem_tile]", "[smem_tle]", ("families[0]", "did you mean smem_tile")),
         ("[smem_tile]", "[smem_tile, smem_tile]", ("families[1]", "twice")),
         ("[smem_tile]", "[smem_tile]\ndtypes: [bf16]", ("families[0]: smem_tile has no bf16 kernel", "fp32")),

@@ -57,10 +57,11 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 WRONG = [
     ("title: T", "titel: T", ("unknown key titel", "did you mean title")),
     ("m: 8192", "m: 0", ("problems[0].m is 0", "whole number from 1")),
-    ("name: odd M", "name: odd K", ("problems: name[1] is 'odd K'", "twice")),
+    ("name: odd M", "name: odd K", ("problems[1].name is 'odd K'", "twice")),
     ("curve: {k:", "curve: {q:", ("problems[0].curve is of q", "one of m, n, k")),
     ("[586, 592, 2]", "[592, 586]", ("problems[0].curve.k is [592, 586]", "[first, last]")),
     ("[586, 592, 2]", "[586]", ("problems[0].curve.k is [586]", "[first, last]")),
+    ("[586, 592, 2]", "[1, 2000000000]", ("problems[0].curve.k has 2000000000 sizes", "at most 200")),
     ("[586, 592, 2]", "[1, 1000]", ("problems[0].curve.k has 1000 sizes", "at most 200")),
     ("[586, 592, 2]", "[586, 592, 0]", ("problems[0].curve", "whole number from 1")),
     ("gpus: [h200_sxm]", "gpus: [h300]", ("gpus[0]", "'h300'")),
@@ -88,6 +89,19 @@ def test_a_wrong_study_names_file_key_found_and_expected(
     assert sentence.startswith(str(tmp_path / "mine.yaml"))
     assert "\n" not in sentence
     assert [name for name in names if name not in sentence] == [], sentence
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("gpus: [h200_sxm]", "gpus: [h100_sxm]", ("rows[0]: rows.csv is of h200_sxm", "h100_sxm")),
+        ("  Triton: [triton]\n", "", ("rows[0]: rows.csv is of triton bf16", "wgmma bf16, mma bf16")),
+    ],
+)
+def test_rows_that_would_stand_nowhere_are_refused(tmp_path: Path, old: str, new: str, names: tuple[str, ...]) -> None:
+    with pytest.raises(GemmsimError) as caught:
+        study(tmp_path, GOOD.replace(old, new), ROWS)
+    assert [name for name in names if name not in str(caught.value)] == [], str(caught.value)
 
 
 def test_gains_are_what_pad_says_of_the_whole_space(outcome: Outcome) -> None:

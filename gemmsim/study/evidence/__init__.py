@@ -57,17 +57,20 @@ class EvidenceStudy(Study):
         """The rows asked for, predicted. Raises GemmsimError where none of a GPU is recorded."""
         gpus = {gpu.name: gpu for gpu in self.gpus}
         mine = [predicted(name, rows, gpus[rows.gpu.name]) for name, rows in self.own if rows.gpu.name in gpus]
-        found = [*recorded_rows(self.gpus, self._asked), *(r for r in mine if self._asked(*r.kernel.split()))]
+        found = [*recorded_rows(self.gpus, self.asks), *(r for r in mine if self.asks(*r.kernel.split()))]
         for name in gpus:
             if not any(r.rows.gpu.name == name for r in found):
-                raise GemmsimError(f"{self.path}: no rows{self._filter()} are recorded on {name}: expected a GPU that "
+                raise GemmsimError(f"{self.path}: no rows{self.filter} are recorded on {name}: expected a GPU that "
                                    "studies/ has rows of, or rows of your own under the key rows")  # fmt: skip
         return found
 
-    def _asked(self, family: str, dtype: str) -> bool:
+    def asks(self, family: str, dtype: str) -> bool:
+        """Whether rows of a family and dtype are asked for."""
         return (not self.families or family in self.families) and (not self.dtypes or dtype in self.dtypes)
 
-    def _filter(self) -> str:
+    @property
+    def filter(self) -> str:
+        """What rows are asked for, as it stands after that word: of mma or wmma bf16."""
         words = [" or ".join(names) for names in (self.families, self.dtypes) if names]
         return f" of {' '.join(words)}" if words else ""
 
@@ -92,7 +95,13 @@ def read(path: Path, asked: Document) -> EvidenceStudy:
             raise GemmsimError(f"families[{i}]: {name} has no {' or '.join(dtypes)} kernel: it has {', '.join(have)}")
     gpus = read_gpus(asked.gpus, "gpus", once("dtypes", dtypes))
     own = tuple(_own(path, i, name, gpus) for i, name in enumerate(once("rows", asked.rows or ())))
-    return EvidenceStudy(path.stem, str(path), asked.title, asked.question, gpus, tuple(names), tuple(dtypes), own)
+    study = EvidenceStudy(path.stem, str(path), asked.title, asked.question, gpus, tuple(names), tuple(dtypes), own)
+    for i, (name, rows) in enumerate(own):
+        if not study.asks(rows.config.family, rows.problem.dtype):
+            found = f"{rows.config.family} {rows.problem.dtype}"
+            raise GemmsimError(f"rows[{i}]: {name} is of {found}: expected rows{study.filter}, "
+                               "as the keys families and dtypes say")  # fmt: skip
+    return study
 
 
 def _own(path: Path, i: int, name: str, gpus: Sequence[Gpu]) -> tuple[str, Measured]:

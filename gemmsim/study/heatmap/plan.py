@@ -88,10 +88,11 @@ def read(path: Path, asked: Document) -> HeatmapStudy:
         at("families", lambda problem, name=family: families.check(name, problem), gemm(1, 1, 1, dtype))
     spaces = read_spaces(asked.vary, kernels)
     _axes(asked, spaces)
+    gpus = read_gpus(asked.gpus, "gpus", dtypes)
     study = HeatmapStudy(
         name=path.stem, path=str(path), title=asked.title, question=asked.question, works=_once(works),
-        gpus=read_gpus(asked.gpus, "gpus", dtypes), kernels=kernels, spaces=spaces, x=asked.x, y=asked.y,
-        rows=read_rows(path, asked.rows or ()), l2=asked.l2,
+        gpus=gpus, kernels=kernels, spaces=spaces, x=asked.x, y=asked.y,
+        rows=read_rows(path, asked.rows or (), gpus, kernels), l2=asked.l2,
     )  # fmt: skip
     _few_maps(study)
     return study

@@ -103,14 +103,16 @@ class PaddingStudy(Study):
 
 def read(path: Path, asked: Document) -> PaddingStudy:
     """The study. Raises GemmsimError for a key whose value does not fit the others."""
-    once("problems: name", [p.name for p in asked.problems])
+    once("problems[].name", [p.name for p in asked.problems])
     dtypes = tuple(at(f"dtypes[{i}]", dtype_name, text) for i, text in enumerate(once("dtypes", asked.dtypes)))
     once("dtypes", dtypes)
+    gpus, kernels = read_gpus(asked.gpus, "gpus", dtypes), _kernels(asked.kernels, dtypes)
+    pairs = [(family, dtype) for names in kernels.values() for family in names for dtype in dtypes]
     study = PaddingStudy(
         name=path.stem, path=str(path), title=asked.title, question=asked.question,
         problems=tuple(_problem(f"problems[{i}]", p) for i, p in enumerate(asked.problems)),
-        gpus=read_gpus(asked.gpus, "gpus", dtypes), kernels=_kernels(asked.kernels, dtypes), dtypes=dtypes,
-        rows=read_rows(path, asked.rows or ()), l2=asked.l2,
+        gpus=gpus, kernels=kernels, dtypes=dtypes,
+        rows=read_rows(path, asked.rows or (), gpus, pairs), l2=asked.l2,
     )  # fmt: skip
     _few(study)
     return study
@@ -133,10 +135,10 @@ def _problem(key: str, p: Problem) -> Asked:
     ((name, span),) = p.curve.items()
     if len(span) not in (2, 3) or span[0] >= span[1]:
         raise GemmsimError(f"{key}.curve.{name} is {span}: expected [first, last], or [first, last, step]")
-    sizes = tuple(range(span[0], span[1] + 1, span[2] if len(span) == 3 else 1))
+    sizes = range(span[0], span[1] + 1, span[2] if len(span) == 3 else 1)
     if len(sizes) > MOST_SIZES:
         raise GemmsimError(f"{key}.curve.{name} has {len(sizes)} sizes: expected at most {MOST_SIZES}")
-    return Asked(p.name, p.m, p.n, p.k, name.upper(), sizes)
+    return Asked(p.name, p.m, p.n, p.k, name.upper(), tuple(sizes))
 
 
 def _kernels(asked: Mapping[str, Sequence[str]], dtypes: Sequence[str]) -> dict[str, tuple[str, ...]]:

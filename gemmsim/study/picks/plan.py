@@ -166,6 +166,7 @@ def read_grid(name: str, values: Any, key: str) -> Config:
             raise GemmsimError(
                 f"{key}.{parameter} is {choices!r}: expected a list of whole numbers from {low}, not empty"
             )
+        once(f"{key}.{parameter}", choices)
     count = prod(len(choices) for choices in values.values())
     if count > MOST_CONFIGURATIONS:
         raise GemmsimError(f"{key} has {count} combinations: expected at most {MOST_CONFIGURATIONS}")

@@ -17,6 +17,7 @@ from gemmsim.measured import Measured, read_measured
 from gemmsim.problem import MAX_DIMENSION, Gemm, dtype_name, gemm
 from gemmsim.study import document
 from gemmsim.study.base import Progress, Study, quiet
+from gemmsim.study.beside import check_asked
 from gemmsim.study.document import L2, Size, Strict, Text, Texts
 from gemmsim.study.sweep.curves import Curve, CurveDocument, read_curve
 from gemmsim.study.workload import at, once, read_gpus
@@ -135,7 +136,7 @@ def read(path: Path, asked: Document) -> SweepStudy:
     """The study. Raises GemmsimError for a key whose value does not fit the others."""
     sizes, log = _sizes(asked)
     dtype = at("dtype", dtype_name, asked.dtype)
-    once("curves: name", [curve.name for curve in asked.curves])
+    once("curves[].name", [curve.name for curve in asked.curves])
     curves = tuple(read_curve(curve, f"curves[{i}]", dtype) for i, curve in enumerate(asked.curves))
     study = SweepStudy(
         name=path.stem, path=str(path), title=asked.title, question=asked.question, vary=asked.vary, sizes=sizes,
@@ -195,7 +196,7 @@ def _ranged(asked: Range) -> tuple[int, ...]:
 
 
 def _products(asked: Document, sizes: Sequence[int]) -> tuple[Fixed, ...]:
-    once("products: name", [product.name for product in asked.products])
+    once("products[].name", [product.name for product in asked.products])
     found = []
     for i, product in enumerate(asked.products):
         sides = {side: getattr(product, side) for side in DIMENSIONS}
@@ -218,11 +219,13 @@ def _baseline(asked: Document) -> str:
 
 
 def _rows(path: Path, asked: Document, study: SweepStudy) -> list[tuple[str, Measured]]:
-    """The measured rows. Raises GemmsimError for a file of another L2 condition, which says nothing here."""
+    """The measured rows. Raises GemmsimError for a file of another L2 condition, GPU or kernel: it says nothing here."""
     found = []
     for i, name in enumerate(once("rows", asked.rows or [])):
         rows = at(f"rows[{i}]", read_measured, str(path.parent / name))
         if rows.l2 != study.l2:
             raise GemmsimError(f"rows[{i}]: {name} was timed with L2 {rows.l2}: expected {study.l2}, the study's l2")
+        kernels = [(kernel.config.family, curve.dtype) for curve in study.curves for kernel in curve.kernels]
+        check_asked(f"rows[{i}]", name, rows, study.gpus, kernels)
         found.append((name, rows))
     return found
