@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,7 @@ from gemmsim.study import Study, open_study, study_names
 
 if TYPE_CHECKING:
     from gemmsim.report.kinds import Report
+    from gemmsim.study.base import Progress
 
 INDEX = "index.html"
 _SUMMARY = (
@@ -135,12 +136,21 @@ def _answered(study: Study, folder: Path, timer: Timer | None) -> Report:
 
     earlier = None if timer else kept(study, folder)
     with progress(study.steps(), study.doing) as update:
-        answer = study.run(update)
+        answer = _run(study, update)
     if timer is not None:
         answer = timed(study, answer, timer, folder)
     elif earlier is not None:
         answer = study.with_timings(answer, earlier)
     return report_of(study, answer)
+
+
+def _run(study: Study, update: Progress) -> Any:
+    """The answer. Raises GemmsimError, the study's file in front."""
+    try:
+        return study.run(update)
+    except GemmsimError as error:
+        sentence = str(error)
+        raise GemmsimError(sentence if sentence.startswith(study.path) else f"{study.path}: {sentence}") from None
 
 
 def _timers(studies: Sequence[Study], wanted: Wanted, folders: Sequence[Path]) -> list[Timer | None]:

@@ -114,16 +114,17 @@ def _remembered(study: PicksStudy) -> Callable[[Gpu, Work, str, str], float]:
 def shortlist(study: PicksStudy, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]:
     """The fastest `top` configurations of one GEMM, all families together."""
     found: list[tuple[float, str, int]] = []
-    searched = 0
+    searched, why = 0, ""
     for family in [f for f, d in study.kernels if d == dtype]:
         p = _predict(study, gpu, work, dtype, family, study.spaces[family])
         searched += int(p.feasible.sum())
+        why = why or next(filter(None, p.reasons), "") if not searched else ""
         order = np.argsort(p.time_s, kind="stable")[: study.top]
         found += [(float(p.time_s[i]), family, int(i)) for i in order if p.feasible[i]]
     if not found:
         raise GemmsimError(
             f"no configuration of {', '.join(study.spaces)} fits GEMM {work.name} "
-            f"({work.m} x {work.n} x {work.k}) on {gpu.name}"
+            f"({work.m} x {work.n} x {work.k}) on {gpu.name}: {why}"
         )
     best = sorted(found)[: study.top]
     return list(_described(study, gpu, work, dtype, best, searched))
