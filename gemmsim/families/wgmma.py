@@ -107,7 +107,11 @@ def refusals(problem: Gemm, config: Config, launch: Launch, arch: Arch) -> Refus
     """Why a configuration cannot run, if it cannot."""
     r = Refusals(len(config))
     other = _other(problem, arch)
-    r.when("wgmma", "wgmma" not in arch.matrix_instructions, f"{arch.name} has no wgmma, sm90 has: {other}")
+    r.when(
+        "wgmma",
+        "wgmma" not in arch.matrix_instructions,
+        f"only sm90 has this instruction, {arch.name} does not: {other}",
+    )
     for p in PARAMETERS:
         r.outside(p, config[p.name])
     _stride_rules(r, problem, other)
