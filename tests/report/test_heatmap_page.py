@@ -100,6 +100,11 @@ def test_sentences_are_made_of_the_numbers(outcome: Outcome) -> None:
     text = " ".join(verdict(outcome))
     worst = next(r for r in safest(outcome).rows() if r["who"] == "measured")
     assert f"{100 * worst['worst']:.1f} % at most ({worst['worst_gemm']})" in text
+    said = [r for r in safest(outcome).rows() if r["who"] == "predicted"]
+    first = next(r for r in said if (r["gpu"], r["family"]) == ("h200_sxm", "wgmma"))
+    assert f"wgmma bf16, {first['tile']} {100 * first['worst']:.1f} % ({first['worst_gemm']}) on h200_sxm" in text
+    found = tops(outcome).data
+    assert f"Of the tiles that can launch {100 * sum(found['near']) / sum(found['tiles']):.0f} % are predicted" in text
     same = sum(r["same"] for r in moves(outcome).rows())
     assert f"the same in {same} of 2 pairs of kernel and GEMM" in text
     assert "Measured on h200_sxm, triton bf16: within 5 % of a GEMM's best are 1 to 2 of 3 tiles" in text
@@ -156,7 +161,9 @@ def test_the_page_has_a_section_a_gemm_and_kernel(outcome: Outcome) -> None:
     assert "A &lt;title&gt;" in html
     assert html.count('class="chart"') == 6 + 2 * 2
     assert "triton bf16, thin: 64 x 4096 x 1024" in html
-    assert 'class="beside"' in html
+    assert 'class="charts" style="--least: 360px"' in html
+    places = [html.index(text) for text in ('id="moves"', 'class="charts"', 'id="tops"', 'id="errors"')]
+    assert places == sorted(places)  # maps stand before the long tables
     names = plan(outcome.study).tables["gemms"].data["gemm"]
     assert names == ["square", "thin"]
     assert set(report(outcome.study, outcome).shown) == {"tops", "safest", "moves", "errors"}

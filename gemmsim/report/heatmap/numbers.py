@@ -110,7 +110,7 @@ def _bases(outcome: Outcome) -> Iterator[str]:
     if any(m.basis == "extrapolated" for m in outcome.maps):
         yield "Basis extrapolated: fitted coefficients, asked outside the range of the rows they were fitted on."
     for m in {m.kernel: m for m in outcome.maps if not m.best}.values():
-        yield f"{m.family} {m.dtype} on {m.gpu} has no map: {m.cells[0].reason}."
+        yield f"{m.family} {m.dtype} on {m.gpu} has no map: {m.cells[0].reason.partition(': ')[2]}."
 
 
 def safest(outcome: Outcome) -> Table:

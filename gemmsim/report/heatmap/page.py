@@ -23,14 +23,14 @@ _BASIS = (
 def page(outcome: Outcome) -> Page:
     """The page of a study of heat maps."""
     study = outcome.study
-    short = [numbers.tops(outcome), numbers.safest(outcome)]
-    short += [numbers.moves(outcome)] if outcome.moves else []
-    short += [numbers.errors(outcome)] if outcome.measured else []
+    short = [Section("In short", tables=[numbers.moves(outcome)])] if outcome.moves else []
+    long = [numbers.tops(outcome), numbers.safest(outcome)] + ([numbers.errors(outcome)] if outcome.measured else [])
     sections = [
         section for family, dtype in study.kernels for work in study.works
         for section in _sections(outcome, work, family, dtype)
     ]  # fmt: skip
-    return Page(study.title, study.question, [*verdict(outcome)], [Section("In short", tables=short), *sections],
+    figures = Section("All maps in figures", tables=long)
+    return Page(study.title, study.question, [*verdict(outcome)], [*short, *sections, figures],
                 list(_words(outcome)))  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gemmsim.report.heatmap import numbers
@@ -30,8 +30,12 @@ def _flat(tops: Sequence[dict[str, Any]]) -> str:
             f"{_span(r['near'] for r in mine if r['gpu'] == gpu)} on {gpu}"
             for gpu in dict.fromkeys(r["gpu"] for r in mine)
         )
-        parts.append(f"{kernel}: of {_span(r['tiles'] for r in mine)} tiles that can launch {each}")
-    return f"Within {100 * NEAR:.0f} % of a GEMM's best, predicted, are: {'; '.join(parts)}."
+        parts.append(f"{kernel}, of {_span(r['tiles'] for r in mine)} tiles, {each}")
+    share = sum(r["near"] for r in tops) / sum(r["tiles"] for r in tops)
+    return (
+        f"Of the tiles that can launch {100 * share:.0f} % are predicted to be within {100 * NEAR:.0f} % of a GEMM's "
+        f"best: {'; '.join(parts)}."
+    )
 
 
 def _span(values: Iterable[int]) -> str:
@@ -41,26 +45,47 @@ def _span(values: Iterable[int]) -> str:
 
 
 def _safe(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """The safest tile of each kernel and GPU, and one configuration for all."""
-    for kernel in dict.fromkeys(r["kernel"] for r in rows):
-        mine = [r for r in rows if r["kernel"] == kernel]
-        each = [_safe_on(gpu, [r for r in mine if r["gpu"] == gpu]) for gpu in dict.fromkeys(r["gpu"] for r in mine)]
-        yield f"One tile for all these GEMMs, {kernel}: {'; '.join(each)}."
-
-
-def _safe_on(gpu: str, rows: Sequence[dict[str, Any]]) -> str:
-    first = [next((r for r in rows if r["who"] == who), None) for who in ("predicted", WHOLE, "measured")]
-    said, whole, held = first
-    text = f"on {gpu}"
+    """The safest tile of each kernel and GPU, predicted, as one configuration, and by the measured rows."""
+    said = _firsts(rows, "predicted")
     if said:
-        text += f" {said['tile']} is predicted to lose {_percent(said['worst'])} at most ({said['worst_gemm']})"
-    if said and said["measured_worst"] is not None:
-        text += f" (its measured rows: {_percent(said['measured_worst'])})"
+        safe = sum(r["worst"] <= NEAR for r in said)
+        losses = "; ".join(_each(said, lambda r: f"{r['tile']} {_percent(r['worst'])} ({r['worst_gemm']})"))
+        yield (
+            f"One tile for all these GEMMs: {safe or 'none'} of {len(said)} kernels and GPUs {_has(safe)} one that is "
+            f"predicted to lose no more than {100 * NEAR:.0f} % in its worst GEMM. The safest loses at most: {losses}."
+        )
+    whole = _firsts(rows, WHOLE)
     if whole:
-        text += f", one configuration {_percent(whole['worst'])}"
-    if held and said and held["tile"] != said["tile"]:
-        text += f"; measured, {held['tile']} loses least, {_percent(held['worst'])} at most ({held['worst_gemm']})"
-    return text
+        losses = "; ".join(_each(whole, lambda r: f"{r['tile']} {_percent(r['worst'])}"))
+        yield f"With one configuration for all of them it loses at most, predicted: {losses}."
+    yield from _held(said, _firsts(rows, "measured"))
+
+
+def _has(count: int) -> str:
+    return "has" if count <= 1 else "have"
+
+
+def _firsts(rows: Sequence[dict[str, Any]], who: str) -> list[dict[str, Any]]:
+    """The first row of each kernel and GPU."""
+    return list({(r["kernel"], r["gpu"]): r for r in reversed(rows) if r["who"] == who}.values())[::-1]
+
+
+def _each(rows: Sequence[dict[str, Any]], text: Callable[[dict[str, Any]], str]) -> Iterator[str]:
+    """A part a kernel, its GPUs one after another."""
+    for kernel in dict.fromkeys(r["kernel"] for r in rows):
+        yield f"{kernel}, " + ", ".join(f"{text(r)} on {r['gpu']}" for r in rows if r["kernel"] == kernel)
+
+
+def _held(said: Sequence[dict[str, Any]], held: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What the safest tile loses by the measured rows, and which loses least by them."""
+    predicted = {(r["kernel"], r["gpu"]): r for r in said}
+    for r in held:
+        text = f"By the measured rows on {r['gpu']}, {r['kernel']}, {r['tile']} loses least, "
+        text += f"{_percent(r['worst'])} at most ({r['worst_gemm']})"
+        other = predicted.get((r["kernel"], r["gpu"]))
+        if other and other["tile"] != r["tile"] and other["measured_worst"] is not None:
+            text += f"; {other['tile']}, which is predicted to be safest, {_percent(other['measured_worst'])}"
+        yield f"{text}."
 
 
 def _moving(rows: Sequence[dict[str, Any]]) -> str:
