@@ -67,19 +67,22 @@ def test_notes_name_what_cannot_launch_and_what_is_taken(outcome: Outcome) -> No
     stride = next(note for note in notes if "stride_a" in note)
     assert stride.startswith("wgmma cannot launch as asked")
     assert stride.endswith("mma is taken: odd K on h200_sxm.")
-    assert any("sm80 has no wgmma" in note and note.endswith("odd K, odd M on a100_sxm_80gb.") for note in notes)
+    assert any("sm80 does not" in note and note.endswith("odd K, odd M on a100_sxm_80gb.") for note in notes)
 
 
 def test_sentences_are_made_of_the_numbers(outcome: Outcome) -> None:
-    *problems, measured = verdict(outcome)
+    when, *problems, measured = verdict(outcome)
     assert len(problems) == 2
+    shares = [r["gain_share"] for r in gains(outcome).rows() if r["problem"] == "odd K"]
+    assert when == (
+        f"Padding is predicted to pay where it aligns the rows of an operand, {100 * min(shares):.0f} to "
+        f"{100 * max(shares):.0f} % less time (odd K). It gains nothing for odd M."
+    )
     case = next(c for c in outcome.cases if (c.gpu, c.kernel, c.asked.name) == ("h200_sxm", "both", "odd K"))
     assert case.padding.best is not None
-    assert f"pad K 588 to 592, {100 * case.padding.best.gain_share:.0f} % less time, alignment" in problems[0]
-    assert problems[1] == (
-        "odd M (1023 x 512 x 512): Triton: no gain predicted (a100_sxm_80gb, h200_sxm); "
-        "both: no gain predicted (a100_sxm_80gb, h200_sxm)."
-    )
+    assert f"{100 * case.padding.best.gain_share:.0f} % less time" in problems[0]
+    assert "both: pad K 588 to 592, " in problems[0]
+    assert problems[1] == "odd M (1023 x 512 x 512): no gain predicted on any GPU."
     assert "triton 8192 x 1280 x 588 against 8192 x 1280 x 592: 75.0 % less time measured" in measured
     lines = list(section([r for r in gains(outcome).rows() if r["problem"] == "odd K"]))
     assert len(lines) == 1

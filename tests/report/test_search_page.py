@@ -34,8 +34,8 @@ def test_the_table_says_when_half_and_nine_tenths_are_done_and_the_mean_regret()
 
 def test_the_verdict_is_the_tables_figures_without_the_variants() -> None:
     assert list(verdict(CURVES)) == [
-        "simt fp32, trials until half (nine tenths) of the searches are within 1 % of the best: model-guided 4 (8), "
-        "TPE more than 40 (more than 40)."
+        "simt fp32, searches that are within 1 % of the best: model-guided, half after 4 trials, nine tenths after 8; "
+        "TPE, fewer than half after 40 trials."
     ]
 
 

@@ -10,36 +10,66 @@ from gemmsim.report.padding import numbers
 from gemmsim.report.units import human
 from gemmsim.study.padding.outcome import Outcome
 
+#: causes as they stand after "pays"
+_CAUSES = {
+    numbers.ALIGNMENT: "where it aligns the rows of an operand",
+    numbers.WAVE: "at the edge of a wave",
+    numbers.OTHER: "for other causes",
+}
 #: neighbours that the first lines name
 NAMED = 4
 
 
 def verdict(outcome: Outcome) -> Iterator[str]:
-    """What each problem gains, and what was measured of it."""
+    """When padding pays and when not; what each problem gains; what was measured of it."""
     rows = numbers.gains(outcome).rows()
+    yield _when(rows)
     for problem in dict.fromkeys(r["problem"] for r in rows):
         mine = [r for r in rows if r["problem"] == problem]
-        yield f"{problem} ({mine[0]['size']}): {'; '.join(_kernels(mine))}."
+        said = "; ".join(_kernels(mine)) if any(map(numbers.worth, mine)) else f"{numbers.NOTHING} on any GPU"
+        yield f"{problem} ({mine[0]['size']}): {said}."
     yield _measured(numbers.recorded(outcome).rows())
 
 
+def _when(rows: Sequence[dict[str, Any]]) -> str:
+    """Causes, each with what it saves and where; problems that gain nothing anywhere."""
+    causes: dict[str, list[dict[str, Any]]] = {}
+    for r in filter(numbers.worth, rows):
+        causes.setdefault(r["cause"], []).append(r)
+    gaining = {r["problem"] for some in causes.values() for r in some}
+    bare = [problem for problem in dict.fromkeys(r["problem"] for r in rows) if problem not in gaining]
+    if not causes:
+        return "Padding is predicted to gain nothing for any of these problems."
+    paid = "; ".join(
+        f"{_CAUSES.get(cause, cause)}, {_span([r['gain_share'] for r in some])} less time "
+        f"({', '.join(dict.fromkeys(r['problem'] for r in some))})" for cause, some in causes.items()
+    )  # fmt: skip
+    nothing = f" It gains nothing for {', '.join(bare)}." if bare else ""
+    return f"Padding is predicted to pay {paid}.{nothing}"
+
+
 def _kernels(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """One part a kernel, GPUs that say the same together."""
+    """One part a kernel, GPUs that pad alike together."""
     for kernel in dict.fromkeys(r["kernel"] for r in rows):
         mine = [r for r in rows if r["kernel"] == kernel]
-        groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for r in mine:
-            groups.setdefault((r["pad"], r["cause"], r["verdict"]), []).append(r)
-        yield f"{kernel}: " + ", ".join(_group(key[0], some) for key, some in groups.items())
+            groups.setdefault((r["pad"], r["cause"]), []).append(r)
+        yield f"{kernel}: " + ", ".join(_group(some, alone=len(groups) == 1) for some in groups.values())
 
 
-def _group(pad: str, rows: Sequence[dict[str, Any]]) -> str:
-    gpus = ", ".join(r["gpu"] for r in rows)
+def _group(rows: Sequence[dict[str, Any]], *, alone: bool) -> str:
+    """The padding of some GPUs; alone: of all."""
+    where = "" if alone else f" on {_gpus(rows)}"
     if not numbers.worth(rows[0]):
-        return f"{pad} ({gpus})"
-    shares = [r["gain_share"] for r in rows]
-    unsure = ", uncertain" if rows[0]["verdict"] == UNCERTAIN else ""
-    return f"pad {pad}, {_span(shares)} less time, {rows[0]['cause']}{unsure} ({gpus})"
+        return f"{rows[0]['pad']}{where}"
+    unsure = [r for r in rows if r["verdict"] == UNCERTAIN]
+    said = f"pad {rows[0]['pad']}{where}, {_span([r['gain_share'] for r in rows])} less time"
+    return said + (f" (uncertain{'' if len(unsure) == len(rows) else f' on {_gpus(unsure)}'})" if unsure else "")
+
+
+def _gpus(rows: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(dict.fromkeys(r["gpu"] for r in rows))
 
 
 def _span(shares: Sequence[float]) -> str:

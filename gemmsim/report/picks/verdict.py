@@ -13,6 +13,7 @@ from gemmsim.report.table import Table
 from gemmsim.report.units import human
 from gemmsim.study.picks import PicksStudy
 from gemmsim.study.picks.outcome import Candidate, Outcome
+from gemmsim.study.recorded import DEFAULTS
 
 
 def verdict(outcome: Outcome, totals: Table) -> Iterator[str]:
@@ -54,7 +55,8 @@ def _gains(outcome: Outcome) -> Iterator[str]:
             f"{s.ratio:.2f}x in {s.variant}{f' {s.dtype}' if len(outcome.study.dtypes) > 1 else ''} ({s.reason})"
             for s in mine
         ]
-        yield f"{new} over {old}: {listed(parts)}."
+        plain = ", both by physical defaults" if all(s.basis == DEFAULTS for s in mine) else ""
+        yield f"{new} over {old}{plain}: {listed(parts)}."
 
 
 def timed(outcome: Outcome, hand: Table) -> Iterator[str]:

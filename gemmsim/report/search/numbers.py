@@ -32,13 +32,16 @@ def verdict(curves: Sequence[Curve]) -> Iterator[str]:
     """How many trials each sampler needs, a sentence a kernel; variants, named after a comma, are left out."""
     for rows in dict.fromkeys(c.rows for c in curves):
         mine = [c for c in curves if c.rows == rows and "," not in c.sampler]
-        needs = ", ".join(f"{c.sampler} {_trials(c, 0.5)} ({_trials(c, 0.9)})" for c in mine)
-        within = f"within {100 * DONE:g} % of the best"
-        yield f"{rows}, trials until half (nine tenths) of the searches are {within}: {needs}."
+        needs = "; ".join(f"{c.sampler}, {_trials(c)}" for c in mine)
+        yield f"{rows}, searches that are within {100 * DONE:g} % of the best: {needs}."
 
 
-def _trials(curve: Curve, share: float) -> str:
-    return str(curve.trials_to(share) or f"more than {len(curve.mean)}")
+def _trials(curve: Curve) -> str:
+    """After how many trials half and nine tenths of the searches are done."""
+    half, most = curve.trials_to(0.5), curve.trials_to(0.9)
+    if half is None:
+        return f"fewer than half after {len(curve.mean)} trials"
+    return f"half after {half} trial{'s' * (half > 1)}{f', nine tenths after {most}' if most else ''}"
 
 
 def points(curves: Sequence[Curve]) -> Table:

@@ -219,7 +219,7 @@ def _baseline(asked: Document) -> str:
 
 
 def _rows(path: Path, asked: Document, study: SweepStudy) -> list[tuple[str, Measured]]:
-    """The measured rows. Raises GemmsimError for a file of another L2 condition, GPU or kernel: it says nothing here."""
+    """The measured rows. Raises GemmsimError for a file of another L2 condition, GPU or kernel than the study's."""
     found = []
     for i, name in enumerate(once("rows", asked.rows or [])):
         rows = at(f"rows[{i}]", read_measured, str(path.parent / name))
