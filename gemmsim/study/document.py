@@ -55,12 +55,17 @@ def checked(path: Path, tree: object, model: type[D]) -> D:
     except ValidationError as error:
         mistakes = [_sentence(e, model) for e in error.errors(include_url=False)]
         more = f"; and {len(mistakes) - _SHOWN} more mistakes" if len(mistakes) > _SHOWN else ""
-        raise GemmsimError(f"{path}: {'; '.join(mistakes[:_SHOWN])}{more}{_no_kind(tree)}") from None
+        raise GemmsimError(f"{path}: {'; '.join(mistakes[:_SHOWN])}{more}{_no_kind(tree, error)}") from None
 
 
-def _no_kind(tree: object) -> str:
-    """What a file without a kind was taken for."""
-    return "; without the key kind it is read as one of picks" if isinstance(tree, dict) and "kind" not in tree else ""
+def _no_kind(tree: object, error: ValidationError) -> str:
+    """What a file without a kind was taken for, where it has keys that are none of that kind's."""
+    other = any(e["type"] == "extra_forbidden" and len(e["loc"]) == 1 for e in error.errors(include_url=False))
+    return (
+        "; without the key kind it is read as one of picks"
+        if other and isinstance(tree, dict) and "kind" not in tree
+        else ""
+    )
 
 
 def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
@@ -131,16 +136,16 @@ def _fields(loc: tuple[int | str, ...], model: type[BaseModel]) -> Mapping[str, 
     """The keys that may stand beside the last one of a place."""
     for part in loc[:-1]:
         field = model.model_fields.get(str(part))
-        model = next(_models(field.annotation), model) if field is not None else model
+        model = next(models(field.annotation), model) if field is not None else model
     return model.model_fields
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models(annotation: Any) -> Iterator[type[BaseModel]]:
     """The mappings inside a type such as list[Shape] | None."""
     if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _models(inner)
+        yield from models(inner)
 
 
 def show(found: object) -> str:

@@ -122,7 +122,7 @@ def read(path: Path, asked: Document) -> RasterStudy:
     if "group_m" not in rows.config.values:
         raise GemmsimError(f"rows: {timed}: no column group_m: expected launches that differ in it")
     place = at("counters", partial(_places, rows), counters)
-    counted = {ours: counters.number(theirs, place, low=low) for theirs, (ours, low) in COUNTED.items()}
+    counted = at("counters", partial(_counted, place), counters)
     status = table.columns.get("status", ["ok"] * len(table))
     words = table.columns.get("unstable", [""] * len(table))
     unstable = tuple(word for word, ran in zip(words, status, strict=True) if ran == "ok")
@@ -133,6 +133,11 @@ def read(path: Path, asked: Document) -> RasterStudy:
         raise GemmsimError(f"rows: {timed}: {problem}, {tile}: no row has group_m 1: expected it, which the "
                            "others are held against")  # fmt: skip
     return study
+
+
+def _counted(place: np.ndarray, counters: Table) -> dict[str, FloatArray]:
+    """The columns of COUNTED at these rows."""
+    return {ours: counters.number(theirs, place, low=low) for theirs, (ours, low) in COUNTED.items()}
 
 
 def _places(rows: Measured, counters: Table) -> np.ndarray:

@@ -91,6 +91,14 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         load_picks(str(tmp_path / "mine.yaml"))
 
 
+def test_the_key_of_a_wrong_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GemmsimError, match=r"mine.yaml: counters: .*counters.csv: no column clock_hz: found gpu, "):
+        study(tmp_path, head=COUNTED.replace("clock_hz", "hz"))
+    (tmp_path / "rows.csv").unlink()
+    with pytest.raises(GemmsimError, match=r"mine.yaml: rows: .*rows.csv: cannot be read"):
+        open_study(str(tmp_path / "mine.yaml"))
+
+
 def test_another_kernel_s_rows_are_none(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(
         "gpu,family,dtype,m,n,k,bm,bn,bk,l2,time_s\nh200_sxm,register_tile,fp32,64,64,64,64,64,16,cold_clean,1e-5\n"
