@@ -82,6 +82,7 @@ class ComparisonStudy(Study):
     def with_gpus(self, names: Sequence[str]) -> Self:
         """On other GPUs, the first the baseline, nothing changed. Raises GemmsimError for an unknown one."""
         gpus = read_gpus(names, "--gpus", self.dtypes)
+        _enough("--gpus", gpus, self.sensitivity)
         return replace(self, names=tuple(names), gpus=gpus, baseline=gpus[0].name, what_if={})
 
     def steps(self) -> int:
@@ -112,6 +113,7 @@ def read(path: Path, asked: Document) -> ComparisonStudy:
     subject, works = read_workload(path, asked.workload)
     dtypes = [at(f"dtypes[{i}]", dtype_name, text) for i, text in enumerate(once("dtypes", asked.dtypes))]
     gpus = read_gpus(asked.gpus, "gpus", once("dtypes", dtypes))
+    _enough("gpus", gpus, asked.sensitivity or asked.what_if)
     names = asked.families or list(dict.fromkeys(f for dtype in dtypes for f in families.families_for(dtype)))
     kernels = read_kernels(once("families", names), dtypes)
     return ComparisonStudy(
@@ -120,6 +122,14 @@ def read(path: Path, asked: Document) -> ComparisonStudy:
         baseline=_baseline(asked.baseline, gpus), what_if=_what_if(asked.what_if, gpus),
         sensitivity=asked.sensitivity, l2=asked.l2,
     )  # fmt: skip
+
+
+def _enough(key: str, gpus: Sequence[Gpu], more: object) -> None:
+    """Raise GemmsimError for one GPU that nothing is compared with."""
+    if len(gpus) == 1 and not more:
+        raise GemmsimError(
+            f"{key} is {gpus[0].name} alone: expected two or more, or sensitivity or what_if in the study"
+        )
 
 
 def _baseline(name: str | None, gpus: Sequence[Gpu]) -> str:

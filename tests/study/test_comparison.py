@@ -71,6 +71,17 @@ def test_other_gpus_have_the_first_as_baseline_and_nothing_changed(tmp_path: Pat
     assert (one.found.baseline, list(one.found.changes)) == ("h200_sxm", [])
 
 
+def test_one_gpu_is_compared_with_nothing_but_what_if_or_its_own_figures(tmp_path: Path) -> None:
+    one = YAML.replace("[a100_sxm_80gb, h200_sxm]", "[h200_sxm]")
+    assert len(study(tmp_path, one).gpus) == 1
+    bare = one[: one.index("what_if")]
+    assert len(study(tmp_path, bare + "sensitivity: true\n").gpus) == 1
+    with pytest.raises(GemmsimError, match="gpus is h200_sxm alone: expected two or more"):
+        study(tmp_path, bare)
+    with pytest.raises(GemmsimError, match="--gpus is h200_sxm alone"):
+        study(tmp_path).with_gpus(["h200_sxm"])
+
+
 #: what is replaced in YAML, by what, what the sentence must name
 WRONG = [
     ("gpus: [a100_sxm_80gb, h200_sxm]", "gpus: [a100_sxm_80gb, h300]", ("gpus[1]", "'h300'")),
