@@ -122,12 +122,13 @@ def plan(studies: Sequence[Study], out: str | None, format: str, *, apart: bool)
 
 
 def run_one(study: Study, wanted: Wanted, out: str | None, format: str) -> None:
-    """Answer a study, print it and write it."""
+    """Answer a study, write it and print it."""
     folder = folder_of(out, study.name)
     timer = _timers([study], wanted, [folder])[0]
     found = _answered(study, folder, timer)
+    written = write(found, folder, wanted.pictures)  # first: who reads only the head of the tables has the page too
     show(study, found.shown, format, found.more)
-    click.echo(f"\n{said_written(write(found, folder, wanted.pictures))}", err=True)
+    click.echo(f"\n{said_written(written)}", err=True)
 
 
 def _answered(study: Study, folder: Path, timer: Timer | None) -> Report:
@@ -224,7 +225,7 @@ def _done(task: _Task) -> Done:
         found = _answered(task.study, task.folder, task.timer)
         written = write(found, task.folder, task.wanted.pictures)
     except GemmsimError as error:
-        return _ended(task, str(error), time.monotonic() - began)
+        return _ended(task, str(error).removeprefix(f"{task.study.path}: "), time.monotonic() - began)
     except Exception as error:  # a mistake of gemmsim's own costs this study alone
         return _ended(task, f"{type(error).__name__}: {error}", time.monotonic() - began)
     return _finished(task.study, written, time.monotonic() - began)

@@ -60,7 +60,7 @@ def test_all_are_answered_though_one_fails(folder: Path, capsys: pytest.CaptureF
     rows = {row["study"]: row for row in json.loads(out)}
     made = folder / "gemmsim-reports"
     assert list(rows) == ["bad", "first", "second"]
-    assert "bad.yaml: no configuration of triton fits GEMM one" in rows["bad"]["failed"]
+    assert rows["bad"]["failed"].startswith("no configuration of triton fits GEMM one")
     assert "h200_sxm: " in rows["bad"]["failed"]
     assert f"gemmsim: bad: {rows['bad']['failed']}" in err.splitlines()
     for name in ("first", "second"):
@@ -70,6 +70,21 @@ def test_all_are_answered_though_one_fails(folder: Path, capsys: pytest.CaptureF
         assert rows[name]["seconds"] > 0
     assert not (made / "bad").exists()
     assert "3 of 3: " in err
+
+
+def test_an_error_of_one_study_names_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ran("run", "studies/bad.yaml") == 2
+    assert "gemmsim: studies/bad.yaml: no configuration of triton fits GEMM one" in capsys.readouterr().err
+
+
+def test_who_reads_only_the_head_of_the_tables_has_the_files_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("gemmsim.cli.studies.show", closed)
+    monkeypatch.setattr("gemmsim.cli._drop_output", lambda: None)
+    assert ran("run", "first") == 0
+    assert (folder / "gemmsim-reports" / "first" / "picks.csv").is_file()
 
 
 def test_the_index_links_what_there_is_and_loads_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
