@@ -38,7 +38,7 @@ VERBS = {
     "worker": "One more GPU or host for a study that tune has begun.",
     "rows": "The rows measured so far: list, export, import, merge.",
     "doctor": "What measuring needs, what is missing, and how to install it.",
-    "study": "Run a study: question, workload, GPUs -> picks and a page.",
+    "study": "Answer questions that are written in YAML: tables, CSV files and a page each.",
 }
 
 

@@ -44,9 +44,10 @@ def page(outcome: Outcome) -> Page:
 def _lines(outcome: Outcome) -> Iterator[str]:
     yield from verdict(outcome)
     study = outcome.study
+    drawn = " Lines are predicted, points measured." if outcome.timed else ""
     yield (
         f"{study.predictions:,} predictions, L2 {study.l2}: {len(study.sizes)} sizes of {study.vary.upper()}, "
-        f"{', '.join(gpu.name for gpu in study.gpus)}. Lines are predicted, points measured."
+        f"{', '.join(gpu.name for gpu in study.gpus)}.{drawn}"
     )
 
 
