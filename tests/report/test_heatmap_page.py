@@ -156,7 +156,7 @@ def test_the_page_has_a_section_a_gemm_and_kernel(outcome: Outcome) -> None:
     assert "A &lt;title&gt;" in html
     assert html.count('class="chart"') == 6 + 2 * 2
     assert "triton bf16, thin: 64 x 4096 x 1024" in html
-    assert 'class="beside"' in html
+    assert 'style="--least: ' in html
     names = plan(outcome.study).tables["gemms"].data["gemm"]
     assert names == ["square", "thin"]
     assert set(report(outcome.study, outcome).shown) == {"tops", "safest", "moves", "errors"}
