@@ -2,8 +2,8 @@
 --against cublas`, `ladder.py show ROWS ...`.
 
 draw: every stage at 1024, 4096 and 8192 cubed and three shapes of Llama-2-7B; `--dtype` one type's alone. show: a table
-of TFLOP/s and the share of cuBLAS' time in the same type, interleaved sample by sample. `gemmsim study run ladder` draws
-these rows, predictions beside.
+of TFLOP/s and the share of cuBLAS' time in the same type, interleaved sample by sample. `gemmsim study run ladder`
+draws these rows, predictions beside.
 """
 
 from __future__ import annotations
