@@ -48,10 +48,11 @@ def finish(chart: Chart, height: int) -> Chart:
     """
     text: dict[str, Any] = {"labelFontSize": 12, "titleFontSize": 13, "labelColor": MUTED, "titleColor": INK}
     quiet: dict[str, Any] = {"gridColor": GRID, "domainColor": GRID, "tickColor": GRID, "titleFontWeight": "normal"}
+    axis_x = alt.AxisConfig(labelPadding=7)  # the first label of x stands clear of the lowest of y
     legend = alt.LegendConfig(**text, titleFontWeight="normal", symbolOpacity=1)
     sized = chart.properties(width="container", height=height, background="transparent")
     view, axis = alt.ViewConfig(stroke=None), alt.AxisConfig(**text, **quiet)
-    drawn: Chart = sized.configure(aria=False, font=FONT, view=view, axis=axis, legend=legend)
+    drawn: Chart = sized.configure(aria=False, font=FONT, view=view, axis=axis, axisX=axis_x, legend=legend)
     return drawn
 
 

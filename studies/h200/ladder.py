@@ -2,8 +2,8 @@
 --against cublas`, `ladder.py show ROWS ...`.
 
 draw: every stage at 1024, 4096 and 8192 cubed and three shapes of Llama-2-7B; `--dtype` one type's alone. show: a table
-of TFLOP/s and the share of cuBLAS' time in the same type, interleaved sample by sample; `--picture FILE.svg` draws it,
-predictions beside. `gemmsim study run ladder` says more of these rows.
+of TFLOP/s and the share of cuBLAS' time in the same type, interleaved sample by sample. `gemmsim study run ladder`
+draws these rows, predictions beside.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Print the table and draw the picture."""
+    """Print the table."""
     study = asked([args.rows, *args.more])
     rows = study.timed
     shapes = list(dict.fromkeys(t.shape for t in rows))
@@ -87,8 +87,6 @@ def show(args: argparse.Namespace) -> None:
     for dtype in dict.fromkeys(t.dtype for t in rows):
         every = [[t.flops / t.library_s / 1e12 for t in rows if (t.shape, t.dtype) == (s, dtype)] for s in shapes]
         print(f"| cuBLAS {dtype} | 100 % | {' | '.join(f'{np.median(c):.1f}' for c in every)} |")
-    if args.picture:
-        draw_picture(study, args.shape, args.picture)
 
 
 def asked(files: Sequence[str]) -> LadderStudy:
@@ -102,19 +100,6 @@ def asked(files: Sequence[str]) -> LadderStudy:
     return read(path, document.model_copy(update=rows | stages | quoted))
 
 
-def draw_picture(study: LadderStudy, shape: str, out: str) -> None:
-    """The page's chart of one shape as an SVG."""
-    from gemmsim.report.ladder import charts, numbers
-    from gemmsim.report.look import picture
-    from gemmsim.report.table import table
-
-    every = numbers.rungs(study, study.run())
-    here = [row for row in every.rows() if _short(row["shape"]) == shape]
-    title = f"GEMM {shape} on an H200: TFLOP/s and share of cuBLAS, L2 {study.l2}"
-    chart = charts.stages(table("rungs", "Each stage", every.shown, here)).properties(title=title)
-    Path(out).write_bytes(picture(chart, "svg", 560))
-
-
 def _short(shape: str) -> str:
     return shape.replace(" ", "")
 
@@ -125,8 +110,6 @@ def _drawing(parser: argparse.ArgumentParser) -> None:
 
 def _showing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("more", nargs="*", help="rows of further files")
-    parser.add_argument("--picture")
-    parser.add_argument("--shape", default="4096x4096x4096")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,16 @@ function inks() {
     }
     return "rgb(255, 255, 255)";
   };
+  const cells = new Map(); // of each drawing its filled shapes, by where they are
+  const under = (element) => {
+    const svg = element.closest("svg"), at = box(element);
+    const [x, y] = [(at.left + at.right) / 2, (at.top + at.bottom) / 2];
+    if (!cells.has(svg)) {
+      const shapes = all(".mark-rect path", svg).filter((shape) => !clear(getComputedStyle(shape).fill) && Number(getComputedStyle(shape).opacity) > 0.9);
+      cells.set(svg, shapes.map((shape) => [box(shape), getComputedStyle(shape).fill]));
+    }
+    return cells.get(svg).findLast(([there]) => there.left <= x && x <= there.right && there.top <= y && y <= there.bottom)?.[1];
+  };
   const found = new Map();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -98,7 +108,8 @@ function inks() {
     if (!text || element.closest("script, style") || !seen(element)) continue;
     const style = getComputedStyle(element);
     const ink = element instanceof SVGElement ? style.fill : style.color;
-    found.set(`${ink} on ${behind(element)}`, [ink, behind(element), text.slice(0, 40)]);
+    const back = (element.closest(".role-mark") && under(element)) || behind(element);
+    found.set(`${ink} on ${back}`, [ink, back, text.slice(0, 40)]);
   }
   return [...found.values()];
 }

@@ -19,6 +19,9 @@ from gemmsim.study import study_names
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
+from gemmsim.report import look
+from gemmsim.report.heatmap.charts import ERRORS, SHADES
+
 #: of text against what lies behind it, as WCAG 2 asks for
 CONTRAST = 4.5
 MOST_BYTES = 4e6
@@ -26,6 +29,9 @@ PHONE, DESK = 390, 1280
 #: a table of more rows scrolls
 TALL = 40
 ENTER = "\ue007"
+
+#: of a map's cells, the same in both themes
+CELLS = {f"rgb({int(c[1:3], 16)}, {int(c[3:5], 16)}, {int(c[5:], 16)})" for _, _, c, _ in (*SHADES, *ERRORS)}
 
 BAD = """\
 <!doctype html><title>Bad</title><main><p style="color: #999; width: 500px">pale and wide</p>
@@ -83,6 +89,11 @@ def width(request: pytest.FixtureRequest) -> int:
 def screen(chromium: Browser, report: Path, width: int) -> Browser:
     chromium.show(report, width)
     return chromium
+
+
+def test_cells_of_maps_alone_keep_their_colours() -> None:
+    themed = {rgb(colour) for colour in (*look.PALETTE, look.INK, look.MUTED, look.GRID)}
+    assert not {rgb(colour) for colour in CELLS} & themed
 
 
 def rgb(colour: str) -> tuple[float, ...]:
@@ -185,7 +196,7 @@ def test_charts_and_page_follow_the_theme(desk: Browser) -> None:
     assert luminance(light["ink"]) < 0.1 < 0.7 < luminance(dark["ink"])
     for one, other in zip(bright, dim, strict=True):
         assert not set(one["labels"]) & set(other["labels"]), one["name"]
-        assert not set(one["marks"]) & set(other["marks"]), one["name"]
+        assert not set(one["marks"]) & set(other["marks"]) - CELLS, one["name"]
 
 
 def test_on_paper_it_is_light_and_has_its_charts(desk: Browser) -> None:

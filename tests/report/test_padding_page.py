@@ -113,8 +113,8 @@ def test_a_curve_s_chart_has_every_size_measured_points_and_a_ruler(outcome: Out
     assert sorted(r["size"] for r in said) == sorted([586, 588, 590, 592] * 2)
     assert {r["size"]: r["multiple_of"] for r in said} == {586: "4 B", 588: "8 B", 590: "4 B", 592: "32 B"}
     held = [r for r in rows if r.get("who") == "measured"]
-    assert [(r["size"], r["time_us"], r["measured"]) for r in held] == [
-        (588, 160, "Triton, measured"), (592, 40, "Triton, measured")]  # fmt: skip
+    assert [(r["size"], r["time_us"], r["kernel"]) for r in held] == [
+        (588, 160, "Triton"), (592, 40, "Triton")]  # fmt: skip
     ruler = [r for r in rows if set(r) == {"size", "bytes", "multiple_of"}]
     assert sorted(r["size"] for r in ruler) == [586, 588, 590, 592]
 

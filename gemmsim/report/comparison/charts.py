@@ -86,7 +86,7 @@ def elasticities(slopes: Table) -> Chart:
     ]  # fmt: skip
     figures, gpus = (list(dict.fromkeys(r[key] for r in rows)) for key in ("figure", "gpu"))
     base = alt.Chart(inline(rows)).encode(
-        x=alt.X("gpu:N", sort=gpus, title=None, axis=alt.Axis(orient="top", labelAngle=-60, ticks=False, domain=False)),
+        x=alt.X("gpu:N", sort=gpus, title=None, axis=alt.Axis(orient="top", labelAngle=-90, ticks=False, domain=False)),
         y=alt.Y("figure:N", sort=figures, title=None,
                 axis=alt.Axis(labelLimit=120, labelPadding=6, ticks=False, domain=False)),
         tooltip=tooltips(("figure", ""), ("gpu", ""), ("elasticity", "+.3f")),

@@ -76,9 +76,7 @@ def _map(
               axis=alt.Axis(labelAngle=turned, ticks=False, domain=False, grid=False))  # fmt: skip
     y = alt.Y("y:O", title=axes[1], scale=alt.Scale(domain=ys, paddingInner=0.06),
               axis=alt.Axis(ticks=False, domain=False, grid=False))  # fmt: skip
-    scale = alt.Scale(domain=[s[1] for s in shades], range=[s[2] for s in shades])
-    colour = alt.Color("shade:N", scale=scale, legend=_legend(title, len(shades)))
-    font, ink = _font(len(xs)), alt.Color("ink:N", scale=None, legend=None)
+    colour, font = _colour(rows, shades, title), _font(len(xs))
     cell, told = alt.Chart().transform_filter("isValid(datum.shade)"), tooltips(*tips)
     frame = alt.Chart().transform_filter("datum.best").mark_rect(
         filled=False, stroke=PALETTE[1], strokeWidth=3, cornerRadius=corner
@@ -87,12 +85,25 @@ def _map(
     layers = [
         refused.encode(x=x, y=y, tooltip=tooltips(("tile", ""), ("reason", ""))),
         cell.mark_rect(cornerRadius=corner).encode(x=x, y=y, color=colour, tooltip=told),
-        cell.mark_text(fontSize=font).encode(x=x, y=y, text="text:N", color=ink, tooltip=told),
+        *(
+            alt.Chart()
+            .transform_filter(f"datum.ink === '{ink}'")
+            .mark_text(fontSize=font, color=ink)
+            .encode(x=x, y=y, text="text:N", tooltip=told)
+            for ink in (ON_LIGHT, ON_DARK)
+        ),
         frame.encode(x=x, y=y, tooltip=told),
     ]
     # one set of rows for all layers: Altair copies those of a layer again and again
     chart = alt.layer(*layers, data=inline([*rows, *grey]))
     return finish(chart, height=len(ys) * (SMALL if len(ys) > FEW else LARGE))
+
+
+def _colour(rows: Sequence[dict[str, Any]], shades: Shades, title: str) -> alt.Color:
+    """The colours of the shades that there are."""
+    there = [shade for shade in shades if any(r["shade"] == shade[1] for r in rows)]
+    scale = alt.Scale(domain=[s[1] for s in there], range=[s[2] for s in there])
+    return alt.Color("shade:N", scale=scale, legend=_legend(title, len(there)))
 
 
 def _legend(title: str, entries: int) -> alt.Legend:

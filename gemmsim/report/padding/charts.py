@@ -17,6 +17,8 @@ TICKS = {0: (0, PALETTE[7]), 1: (4, PALETTE[7]), 2: (6, PALETTE[1]), 4: (10, PAL
          16: (20, PALETTE[2]), 32: (28, PALETTE[6]), 64: (34, PALETTE[3]), 128: (40, PALETTE[3])}  # fmt: skip
 DASHES = ([1, 0], [6, 3], [2, 2])
 MEASURED = PALETTE[0]
+#: of measured points, by kernel in the order of the rows
+SHAPES = ("circle", "triangle-up", "square", "diamond")
 
 
 def gain_bars(gains: Table) -> Chart:
@@ -36,12 +38,19 @@ def gain_bars(gains: Table) -> Chart:
         x=alt.X("percent:Q", title="less time predicted, %", scale=alt.Scale(domain=[0, 150], nice=False),
                 axis=alt.Axis(values=[0, 25, 50, 75, 100], ticks=False)),
     )  # fmt: skip
-    names, tints = [ALIGNMENT, WAVE, OTHER, NOTHING], [PALETTE[0], PALETTE[4], PALETTE[3], PALETTE[7]]
-    tint = alt.Color("cause:N", scale=alt.Scale(domain=names, range=tints), legend=legend())
+    tint = alt.Color("cause:N", scale=_causes(drawn), legend=legend())
     tips = tooltips(("problem", ""), ("gpu", ""), ("pad", ""), ("percent", ".1f"), ("cause", ""), ("verdict", ""))
     bars = base.mark_bar().encode(color=tint, tooltip=tips)
     text = base.mark_text(align="left", dx=4, fontSize=11, color=INK).encode(text="label:N")
     return finish(alt.layer(bars, text), height=len(problems) * (len(gpus) * BAR + 10))
+
+
+def _causes(drawn: Sequence[dict[str, Any]]) -> alt.Scale:
+    """The colours of the causes that have a bar."""
+    tints = {ALIGNMENT: PALETTE[0], WAVE: PALETTE[4], OTHER: PALETTE[3], NOTHING: PALETTE[7]}
+    seen = {r["cause"] for r in drawn if r["percent"]}
+    names = [cause for cause in tints if cause in seen] or [NOTHING]
+    return alt.Scale(domain=names, range=[tints[cause] for cause in names])
 
 
 def time_against_size(curve: Table) -> Chart:
@@ -101,15 +110,13 @@ def _ruler(said: Sequence[dict[str, Any]], x: alt.X, tint: alt.Color) -> list[al
 
 
 def _points(held: Sequence[dict[str, Any]], x: alt.X, y: alt.Y, tips: list[alt.Tooltip]) -> list[alt.Chart]:
-    """Measured times, a shape a kernel; none without rows."""
-    if not held:
-        return []
-    kernels = list(dict.fromkeys(r["kernel"] for r in held))
-    key = legend("bottom", symbolFillColor=MEASURED, symbolStrokeColor=MEASURED)
-    shape = alt.Shape("measured:N", scale=alt.Scale(domain=[f"{k}, measured" for k in kernels]), legend=key)
-    dots = alt.Chart(inline([{**r, "measured": f"{r['kernel']}, measured"} for r in held]))
-    drawn = dots.mark_point(filled=True, size=80, opacity=0.95, color=MEASURED)
-    return [drawn.encode(x=x, y=y, shape=shape, tooltip=tips)]
+    """Measured times, a shape a kernel, which the caption names; none without rows."""
+    layers = []
+    for kernel, shape in zip(dict.fromkeys(r["kernel"] for r in held), SHAPES, strict=False):
+        dots = alt.Chart(inline([r for r in held if r["kernel"] == kernel]))
+        drawn = dots.mark_point(filled=True, size=80, opacity=0.95, color=MEASURED, shape=shape)
+        layers.append(drawn.encode(x=x, y=y, tooltip=tips))
+    return layers
 
 
 def recorded_gains(recorded: Table) -> Chart:

@@ -78,7 +78,10 @@ def _problem(outcome: Outcome, asked: Asked) -> Iterator[Section]:
 
 
 def _points(outcome: Outcome, asked: Asked, gpu: str) -> str:
-    return ", points measured" if any((h.asked, h.gpu) == (asked, gpu) for h in outcome.held) else ""
+    rows = _rows(numbers.curves(outcome), problem=asked.name, gpu=gpu).rows()
+    kernels = dict.fromkeys(r["kernel"] for r in rows if r["who"] == "measured")
+    said = ", ".join(f"{shape} {kernel}" for shape, kernel in zip(charts.SHAPES, kernels, strict=False))
+    return f", points measured ({said})".replace("-up", "") if said else ""
 
 
 def _trust(outcome: Outcome) -> Iterator[str]:

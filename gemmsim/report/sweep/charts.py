@@ -62,7 +62,12 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
             drawn.encode(strokeDash=_dash(every, names)),
             marks.encode(shape=_shape(every)),
         )
-    layers = [*_edges(edges, x), drawn, base.mark_point(size=40, opacity=0), *([marks] if measured else [])]
+    layers = [
+        *_edges(edges, x),
+        drawn,
+        base.mark_point(size=40, opacity=0, color=MUTED),
+        *([marks] if measured else []),
+    ]
     if what == "gain":
         layers.insert(0, alt.Chart(inline([{"zero": 0}])).mark_rule(color=MUTED).encode(y=alt.Y("zero:Q")))
     return finish(alt.layer(*layers), HEIGHT)
