@@ -23,7 +23,7 @@ _BASIS = (
 def page(outcome: Outcome) -> Page:
     """The page of a study of heat maps."""
     study = outcome.study
-    short = [Section("In short", tables=[numbers.moves(outcome)])] if outcome.moves else []
+    short = [Section("The best tile from GPU to GPU", tables=[numbers.moves(outcome)])] if outcome.moves else []
     long = [numbers.tops(outcome), numbers.safest(outcome)] + ([numbers.errors(outcome)] if outcome.measured else [])
     sections = [
         section for family, dtype in study.kernels for work in study.works
