@@ -239,8 +239,10 @@ def _records(path: str, text: str) -> tuple[list[str], list[list[str]], Sequence
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header: list[str] = next(reader, [])
-        first = reader.line_num + 1
-        return header, *_numbered(list(reader), first)
+        first, rows = reader.line_num + 1, list(reader)
+        if all(rows) and reader.line_num == first + len(rows) - 1:  # a line each
+            return header, rows, range(first, first + len(rows))
+        return header, *_numbered(rows, first)
     except csv.Error as error:
         raise GemmsimError(f"{path}, line {reader.line_num}: expected CSV, found a broken cell: {error}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,9 +168,17 @@ def slices(rows: Measured) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 def score(
-    rows: Measured, calibration: Calibration, *, facts: bool = True, without: Set[str] = frozenset()
+    rows: Measured,
+    calibration: Calibration,
+    *,
+    facts: bool = True,
+    without: Set[str] = frozenset(),
+    wanted: Collection[str] | None = None,
 ) -> dict[str, Errors]:
-    """Errors of each slice of rows, predicted with a calibration; facts: use the rows' compiler facts."""
+    """Errors of each slice of rows, predicted with a calibration; facts: use the rows' compiler facts.
+
+    wanted: names of slices; left out, all.
+    """
     p = predict(
         rows.problem.m,
         rows.problem.n,
@@ -186,7 +194,7 @@ def score(
     )
     check_time(p.time_s, sorted(without))
     low, high = p.interval_s
-    pooled = _Pool(rows)
+    pooled = _Pool(rows, wanted)
     pooled.add(np.arange(len(rows)), p.time_s, low, high, 0)
     return pooled.errors()
 
@@ -201,6 +209,7 @@ def held_out(
     sample: int | None = None,
     intervals: int = 0,
     without: Set[str] = frozenset(),
+    wanted: Collection[str] | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Errors]:
     """Errors of rows that were not fitted on: for each seed fit one half (and `fit_with`), score the other.
@@ -208,10 +217,11 @@ def held_out(
     by: halves of configurations, of shapes or of both, when only new shapes with new configurations are scored. facts:
     whether scoring uses compiler facts; fitting does, always. sample: fit so many rows drawn at random and score all
     others, whatever `by` says. intervals: splits of the fitted half that give its intervals (0: none). without: terms
-    that cost nothing, in the fit too: an ablation. Slices are pooled over the seeds.
+    that cost nothing, in the fit too: an ablation. wanted: names of slices; left out, all. Slices are pooled over the
+    seeds.
     """
     asked = rows if facts else rows.without_facts()
-    pooled = _Pool(rows)
+    pooled = _Pool(rows, wanted)
     if fit_with is None and not enough(rows, INNER_PARTS):
         intervals = 0
     for seed in progress(range(seeds)):
@@ -232,9 +242,9 @@ def held_out(
 class _Pool:
     """Scored rows, slice by slice, over all seeds."""
 
-    def __init__(self, rows: Measured) -> None:
+    def __init__(self, rows: Measured, wanted: Collection[str] | None = None) -> None:
         self._rows, self._shapes = rows, rows.shapes
-        self._parts = slices(rows)
+        self._parts = {name: mask for name, mask in slices(rows).items() if wanted is None or name in wanted}
         self._found: dict[str, list[list[FloatArray]]] = {name: [] for name in self._parts}
 
     def add(

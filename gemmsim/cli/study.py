@@ -24,10 +24,10 @@ def command() -> None:
 @output_options()
 def list_(format: str, out: str | None) -> None:
     """The studies that ship with gemmsim: name, kind, title, question."""
-    from gemmsim.study import open_study, study_names
+    from gemmsim.study import study_document, study_names
 
-    studies = [open_study(name) for name in study_names()]
-    rows = [{"name": s.name, "kind": s.kind, "title": s.title, "question": s.question} for s in studies]
+    found = {name: study_document(name) for name in study_names()}
+    rows = [{"name": name, "kind": d.kind, "title": d.title, "question": d.question} for name, d in found.items()]
     shown = [c for c in _LIST if format != "table" or c.key != "title"]
     emit(rows, shown, format, out)
 

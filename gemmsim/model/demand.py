@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -144,4 +145,6 @@ def rows_of(record: _Record, at: npt.NDArray[np.intp], rows: int) -> _Record:
             changed[name] = value.take(at)
         elif isinstance(value, Traits | Units):
             changed[name] = rows_of(value, at, rows)
-    return replace(record, **changed)  # type: ignore[type-var]
+    found = copy(record)
+    vars(found).update(changed)  # a third of the time of dataclasses.replace, which thousands of small batches feel
+    return found

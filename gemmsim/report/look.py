@@ -56,10 +56,17 @@ def finish(chart: Chart, height: int) -> Chart:
     return drawn
 
 
+class _Shared(alt.InlineData):
+    """Rows that all copies of a chart share: Altair copies a chart at every step, and thousands of rows with it."""
+
+    def __deepcopy__(self, memo: object) -> _Shared:
+        return self
+
+
 def inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Rows as the chart's own data, not checked one by one against Altair's schema, which takes a second for 3,000."""
     with debug_mode(False):
-        return alt.InlineData(values=[_rounded(row) for row in rows])
+        return _Shared(values=[_rounded(row) for row in rows])
 
 
 def csv_inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:

@@ -7,6 +7,6 @@ gemmsim.report (tables, charts, page); gemmsim.study.kinds lists them.
 from __future__ import annotations
 
 from gemmsim.study.base import Study
-from gemmsim.study.kinds import find_study, load_picks, open_study, study_names
+from gemmsim.study.kinds import find_study, load_picks, open_study, study_document, study_names
 
-__all__ = ["Study", "find_study", "load_picks", "open_study", "study_names"]
+__all__ = ["Study", "find_study", "load_picks", "open_study", "study_document", "study_names"]

@@ -141,7 +141,10 @@ def _refit(part: Part, without: frozenset[str], progress: Progress) -> Errors | 
             yield seed
             progress(1)
 
-    return held_out(part.rows, seeds=part.splits, fit_with=part.fit_with, without=without, progress=told)["all"]
+    found = held_out(
+        part.rows, seeds=part.splits, fit_with=part.fit_with, without=without, wanted={"all"}, progress=told
+    )
+    return found["all"]
 
 
 def read(path: Path, asked: Document) -> AblationStudy:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gemmsim.errors import GemmsimError, unknown
 from gemmsim.paths import data_folder
 from gemmsim.study.base import Study
-from gemmsim.study.document import show
+from gemmsim.study.document import Document, checked, show
 from gemmsim.yamlfile import read_yaml
 
 if TYPE_CHECKING:
@@ -49,18 +50,25 @@ def find_study(name_or_path: str) -> Path:
 
 def open_study(name_or_path: str) -> Study:
     """Read and check a study of any kind. Raises GemmsimError: file, key, what was found, what was expected."""
-    from gemmsim.study.document import checked
-
-    path = find_study(name_or_path)
-    tree = read_yaml(path)
-    kind = import_module(f"gemmsim.study.{_kind(path, tree)}")
-    document = checked(path, tree, kind.Document)
+    path, kind, document = _document(name_or_path)
     try:
         study: Study = kind.read(path, document)
     except GemmsimError as error:
         sentence = str(error)
         raise GemmsimError(sentence if sentence.startswith(str(path)) else f"{path}: {sentence}") from None
     return study
+
+
+def study_document(name_or_path: str) -> Document:
+    """What a study's file says, without the files that it names. Raises GemmsimError as `open_study` does."""
+    return _document(name_or_path)[2]
+
+
+def _document(name_or_path: str) -> tuple[Path, ModuleType, Document]:
+    path = find_study(name_or_path)
+    tree = read_yaml(path)
+    kind = import_module(f"gemmsim.study.{_kind(path, tree)}")
+    return path, kind, checked(path, tree, kind.Document)
 
 
 def load_picks(name_or_path: str) -> PicksStudy:
