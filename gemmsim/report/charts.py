@@ -85,7 +85,9 @@ def _compared(points: Table) -> list[dict[str, Any]]:
         for r in points.rows() if r["predicted_s"] == r["predicted_s"]
     ]  # fmt: skip
     rows.sort(key=lambda r: r["measured_us"])
-    kernels = {kernel: [r for r in rows if r["kernel"] == kernel] for kernel in dict.fromkeys(r["kernel"] for r in rows)}
+    kernels: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        kernels.setdefault(row["kernel"], []).append(row)
     kept = [r for mine in kernels.values() for r in mine[:: -(-len(mine) // MOST_POINTS)]]
     return sorted(kept, key=lambda r: r["measured_us"])
 
