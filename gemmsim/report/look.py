@@ -129,9 +129,9 @@ def lanes(field: str, names: Sequence[str]) -> alt.Y:
 
 def lane_titles(field: str, labels: Mapping[str, str]) -> alt.Chart:
     """The label of each lane by its name: it has the chart's whole width, so that long ones fit on a phone."""
-    rows = [{field: name, "label": label} for name, label in labels.items()]
+    rows = [{field: name, "lane title": label} for name, label in labels.items()]
     text = alt.Chart(inline(rows)).mark_text(align="left", dy=-9, fontSize=12, color=INK)
-    titles: alt.Chart = text.encode(x=alt.value(2), y=lanes(field, list(labels)), text="label:N")
+    titles: alt.Chart = text.encode(x=alt.value(2), y=lanes(field, list(labels)), text="lane title:N")
     return titles
 
 

@@ -151,8 +151,9 @@ def printed(pdf: bytes) -> set[tuple[int, ...]]:
             text = zlib.decompress(stream)
         except zlib.error:
             continue  # a font or a picture
-        for parts in re.findall(rb"(?<![\d.])([\d.]+) ([\d.]+) ([\d.]+) (?:rg|RG)\b", text):
-            found.add(tuple(round(255 * float(part)) for part in parts))
+        for line in set(re.split(rb"[\r\n]+", text)):  # an operator a line; most are of paths
+            if line.endswith((b" rg", b" RG")):
+                found.add(tuple(round(255 * float(part)) for part in line.split()[:3]))
     return found
 
 

@@ -54,3 +54,13 @@ def test_a_term_keeps_its_colour_whatever_stands_beside_it() -> None:
     one, two = (dict(zip(scale["domain"], scale["range"], strict=True)) for scale in scales)
     assert (one["math"], one["dram"]) == (two["math"], two["dram"])
     assert two["other"] == look.PALETTE[-1]
+
+
+def test_a_title_stands_in_the_lane_of_its_bar() -> None:
+    parts = stacked({"slow": {"dram": 3e-3, "math": 1e-3}, "fast": {"math": 1e-6}})
+    spec, rows = drawn(parts)
+    titles = next(rows for rows in spec["datasets"].values() if "percent" not in rows[0])
+    bar, title = (layer["encoding"]["y"]["field"] for layer in spec["layer"])
+    assert [t[title] for t in titles] == list(dict.fromkeys(r[bar] for r in rows)) == ["slow", "fast"]
+    words = spec["layer"][1]["encoding"]["text"]["field"]
+    assert [t[words] for t in titles] == ["slow: 4.00 ms", "fast: 1.0 us"]
