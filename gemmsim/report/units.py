@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 #: unit -> (below this, divide by, decimals, shown unit); the first line that fits is taken
@@ -34,3 +35,20 @@ def human(value: Any, unit: str = "") -> str:
     if unit == "x":
         return f"{value:.2f}x"
     return f"{value:,}" if isinstance(value, int) else f"{value:z.3g}"
+
+
+def percent(share: Any, digits: int = 1) -> str:
+    """A share in a sentence: 12.3 %."""
+    return f"{100 * share:z.{digits}f} %"
+
+
+def span(shares: Iterable[Any], digits: int = 1) -> str:
+    """The least and the largest of some shares in a sentence: 1.2 to 3.4 %; one figure where they read the same."""
+    found = list(shares)
+    low, high = percent(min(found), digits), percent(max(found), digits)
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -31,11 +31,16 @@ def read_rows(
     return tuple(joined(files) for files in parts.values())
 
 
-def check_asked(key: str, name: str, rows: Measured, gpus: Sequence[Gpu], kernels: Collection[tuple[str, str]]) -> None:
-    """Raise GemmsimError for rows of a GPU or (family, dtype) that the study has not: they would stand nowhere."""
+def check_gpu(key: str, name: str, rows: Measured, gpus: Sequence[Gpu]) -> None:
+    """Raise GemmsimError for rows of a GPU that the study has not."""
     known = [gpu.name for gpu in gpus]
     if rows.gpu.name not in known:
         raise GemmsimError(f"{key}: {name} is of {rows.gpu.name}: expected rows of {', '.join(known)}, the key gpus")
+
+
+def check_asked(key: str, name: str, rows: Measured, gpus: Sequence[Gpu], kernels: Collection[tuple[str, str]]) -> None:
+    """Raise GemmsimError for rows of a GPU or (family, dtype) that the study has not: they would stand nowhere."""
+    check_gpu(key, name, rows, gpus)
     mine = (rows.config.family, rows.problem.dtype)
     if mine not in kernels:
         asked = ", ".join(" ".join(kernel) for kernel in dict.fromkeys(kernels))

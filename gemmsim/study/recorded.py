@@ -13,6 +13,7 @@ from gemmsim import families
 from gemmsim.config import config_key
 from gemmsim.hardware import Gpu
 from gemmsim.measured import Measured, measured_rows
+from gemmsim.model.calibration import UNCALIBRATED
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.paths import data_folder
 from gemmsim.rows import Table, read_csv
@@ -25,10 +26,17 @@ _TIMES = ("median_s", "time_s")
 _SAME = ("gpu", "family", "dtype", "dtype_b", "dtype_c", "l2", "layout", "batch", "beta", "epilogue")
 #: share of a file's rows that may be marked unstable: else it says how the GPU was, not what a kernel takes
 MOST_UNSTABLE = 0.5
-#: where coefficients come from: measured rows of the GPU, or physical defaults
-FITTED, DEFAULTS = "fitted", "defaults"
+#: where coefficients come from: measured rows of the GPU, the same asked outside their range, or physical defaults
+FITTED, EXTRAPOLATED, DEFAULTS = "fitted", "extrapolated", "defaults"
 #: rows that no coefficient was fitted on
 NEW = "not fitted on"
+
+
+def basis_of(calibration: str, extrapolated: bool) -> str:
+    """Where a prediction's coefficients come from; calibration: the file's name, or `uncalibrated`."""
+    if calibration == UNCALIBRATED:
+        return DEFAULTS
+    return EXTRAPOLATED if extrapolated else FITTED
 
 
 @dataclass(frozen=True)

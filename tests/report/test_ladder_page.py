@@ -86,7 +86,7 @@ def test_the_verdict_follows_the_numbers() -> None:
     )
     assert "no gain" not in fp32
     assert bf16.startswith('In bf16 no step gains on average; the best is the one to "five" (0.50 times the speed')
-    assert "150 % of it in fp32 (100 to 225 %) and 90 % of it in bf16 (90 to 90 %)" in ends
+    assert "150 % of it in fp32 (100 to 225 %) and 90 % of it in bf16 (90 %)" in ends
     assert "4 of 5 pairs" in model
     assert '"two" and "three" at 128 x 64 x 64, are 100 % apart' in model
     assert "Of 4 steps it says 3 rightly" in model

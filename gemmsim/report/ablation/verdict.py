@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gemmsim.report.ablation.numbers import LEAST_MAPE, LEAST_REGRET, buys_nothing, effects, labelled, scored
+from gemmsim.report.units import percent
 from gemmsim.study.ablation import Ablated
 
 #: effects that a sentence names as the ones missed most
@@ -89,11 +90,6 @@ def _hidden(a: Ablated) -> Iterator[str]:
             f"error of all rows rises by {points(most['kept_costs'])} if coefficients stay, that of rows held out by "
             f"{points(most['costs'])} if they are fitted again."
         )
-
-
-def percent(share: float) -> str:
-    """A share as people read it."""
-    return f"{100 * share:z.1f} %"
 
 
 def points(share: float) -> str:

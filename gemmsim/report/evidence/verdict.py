@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from gemmsim.report.evidence.numbers import classes, error_figures, held_out, regret_figures
+from gemmsim.report.units import percent
 from gemmsim.study.evidence.judged import Evidence, Judged, Ranking
 from gemmsim.study.recorded import DEFAULTS, FITTED, MOST_UNSTABLE, NEW
 
@@ -128,8 +128,3 @@ def _left_out(found: Evidence) -> Iterator[str]:
     if found.refused:
         words += f" {found.refused} recorded rows could not launch by the model and have no prediction."
     yield words
-
-
-def percent(share: Any, decimals: int = 1) -> str:
-    """A share as people read it."""
-    return f"{100 * share:.{decimals}f} %"

@@ -10,6 +10,7 @@ import numpy as np
 from gemmsim.report.table import Column, Table, table
 from gemmsim.study.heatmap import HeatmapStudy
 from gemmsim.study.heatmap.outcome import NEAR, Cell, Heatmap, MeasuredMap, Outcome, Place
+from gemmsim.study.recorded import EXTRAPOLATED
 from gemmsim.study.workload import AS_GIVEN, Work
 
 #: tiles of a kernel that the table of the safest has
@@ -107,7 +108,7 @@ def _bases(outcome: Outcome) -> Iterator[str]:
     if plain:
         yield f"Basis defaults: {', '.join(plain)}: no rows were measured there; physical defaults are scaled from " \
               "the chip's own figures."  # fmt: skip
-    if any(m.basis == "extrapolated" for m in outcome.maps):
+    if any(m.basis == EXTRAPOLATED for m in outcome.maps):
         yield "Basis extrapolated: fitted coefficients, asked outside the range of the rows they were fitted on."
     for m in {m.kernel: m for m in outcome.maps if not m.best}.values():
         yield f"{m.family} {m.dtype} on {m.gpu} has no map: {m.cells[0].reason.partition(': ')[2]}."

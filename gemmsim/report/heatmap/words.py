@@ -7,6 +7,7 @@ from typing import Any
 
 from gemmsim.report.heatmap import numbers
 from gemmsim.report.heatmap.numbers import WHOLE
+from gemmsim.report.units import percent
 from gemmsim.study.heatmap.outcome import NEAR, Outcome
 
 
@@ -49,14 +50,14 @@ def _safe(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     said = _firsts(rows, "predicted")
     if said:
         safe = sum(r["worst"] <= NEAR for r in said)
-        losses = "; ".join(_each(said, lambda r: f"{r['tile']} {_percent(r['worst'])} ({r['worst_gemm']})"))
+        losses = "; ".join(_each(said, lambda r: f"{r['tile']} {percent(r['worst'])} ({r['worst_gemm']})"))
         yield (
             f"One tile for all these GEMMs: {safe or 'none'} of {len(said)} kernels and GPUs {_has(safe)} one that is "
             f"predicted to lose no more than {100 * NEAR:.0f} % in its worst GEMM. The safest loses at most: {losses}."
         )
     whole = _firsts(rows, WHOLE)
     if whole:
-        losses = "; ".join(_each(whole, lambda r: f"{r['tile']} {_percent(r['worst'])}"))
+        losses = "; ".join(_each(whole, lambda r: f"{r['tile']} {percent(r['worst'])}"))
         yield f"With one configuration for all of them it loses at most, predicted: {losses}."
     yield from _held(said, _firsts(rows, "measured"))
 
@@ -81,10 +82,10 @@ def _held(said: Sequence[dict[str, Any]], held: Sequence[dict[str, Any]]) -> Ite
     predicted = {(r["kernel"], r["gpu"]): r for r in said}
     for r in held:
         text = f"By the measured rows on {r['gpu']}, {r['kernel']}, {r['tile']} loses least, "
-        text += f"{_percent(r['worst'])} at most ({r['worst_gemm']})"
+        text += f"{percent(r['worst'])} at most ({r['worst_gemm']})"
         other = predicted.get((r["kernel"], r["gpu"]))
         if other and other["tile"] != r["tile"] and other["measured_worst"] is not None:
-            text += f"; {other['tile']}, which is predicted to be safest, {_percent(other['measured_worst'])}"
+            text += f"; {other['tile']}, which is predicted to be safest, {percent(other['measured_worst'])}"
         yield f"{text}."
 
 
@@ -94,7 +95,7 @@ def _moving(rows: Sequence[dict[str, Any]]) -> str:
     text = f"From GPU to GPU the best tile is the same in {same} of {len(rows)} pairs of kernel and GEMM"
     if worst["loss"] > 0:
         text += (
-            f"; taking another GPU's best tile loses {_percent(worst['loss'])} at most ({worst['pair']}, "
+            f"; taking another GPU's best tile loses {percent(worst['loss'])} at most ({worst['pair']}, "
             f"{worst['kernel']}, {worst['gemm']})"
         )
     return f"{text}; basis of this: {', '.join(dict.fromkeys(r['basis'] for r in rows))}."
@@ -115,10 +116,6 @@ def _measured(outcome: Outcome) -> Iterator[str]:
         yield (
             f"Measured on {kernel[0]}, {kernel[1]}: within {100 * NEAR:.0f} % of a GEMM's best are {near} of {of} "
             f"tiles that have rows (predicted of the same rows: {said}); the best of a tile is predicted "
-            f"{_percent(mean)} off on average, and the row predicted to be the fastest loses "
-            f"{_percent(worst['regret'])} at most ({worst['gemm']})."
+            f"{percent(mean)} off on average, and the row predicted to be the fastest loses "
+            f"{percent(worst['regret'])} at most ({worst['gemm']})."
         )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:z.1f} %"

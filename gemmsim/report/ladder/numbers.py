@@ -11,6 +11,7 @@ import numpy as np
 
 from gemmsim.model.parts import OTHER
 from gemmsim.report.table import Column, Table, table
+from gemmsim.report.units import percent, span
 from gemmsim.study.ladder import Ladder, LadderStudy, Rung
 
 _RUNG = (
@@ -219,7 +220,7 @@ def _ends(ladder: Ladder) -> str:
     for dtype in ladder.dtypes:
         shares = [row["share"] for row in ends(ladder).rows() if row["dtype"] == dtype and row["share"] == row["share"]]
         if shares:
-            said.append(f"{_percent(geomean(shares))} of it in {dtype} ({_span(min(shares), max(shares))})")
+            said.append(f"{percent(geomean(shares), 0)} of it in {dtype} ({span(shares, 0)})")
     if not said:
         return "No stage was timed in turn with cuBLAS."
     return f"Against cuBLAS, timed in turn, the fastest stage of each shape reaches {' and '.join(said)}, measured."
@@ -230,11 +231,11 @@ def _foretold(ladder: Ladder) -> str:
     off = np.asarray([abs(r.predicted_s / r.time_s - 1) for r in ladder.rungs])
     taken = steps(ladder).rows()
     right, all_ = sum(s["right"] for s in taken), sum(s["shapes"] for s in taken)
-    wrong = f"; the widest that it has not, {found.what}, are {_percent(found.worst)} apart" if found.what else ""
+    wrong = f"; the widest that it has not, {found.what}, are {percent(found.worst, 0)} apart" if found.what else ""
     return (
         f"The model has {found.right} of {found.pairs} pairs of stages in the measured order{wrong}. Of {all_} steps "
-        f"it says {right} rightly to be faster or slower. Its times are {_percent(float(off.mean()))} off on average, "
-        f"{_percent(float(off.max()))} at worst."
+        f"it says {right} rightly to be faster or slower. Its times are {percent(off.mean(), 0)} off on average, "
+        f"{percent(off.max(), 0)} at worst."
     )
 
 
@@ -247,24 +248,18 @@ def _bounds(ladder: Ladder) -> Iterator[str]:
         math = [r.parts.get("math", 0.0) / r.predicted_s for r in mine]
         yield (
             f"Predicted at {mine[0].shape}, {dtype}: bound by {', then '.join(moved)}; of the time the multiply-adds "
-            f"themselves are {_percent(math[0])} at the first stage, {_percent(math[-1])} at the last, "
-            f"{_percent(max(math))} at most."
+            f"themselves are {percent(math[0], 0)} at the first stage, {percent(math[-1], 0)} at the last, "
+            f"{percent(max(math), 0)} at most."
         )
 
 
 def _against_quoted(study: LadderStudy, ladder: Ladder) -> Iterator[str]:
     rows = quoted(study, ladder).rows()
     if rows:
-        said = ", ".join(f'"{r["stage"]}" {_percent(r["quoted"])}, here {_span(r["least"], r["most"])}' for r in rows)
+        said = ", ".join(
+            f'"{r["stage"]}" {percent(r["quoted"], 0)}, here {span((r["least"], r["most"]), 0)}' for r in rows
+        )
         yield f"Often quoted of other GPUs, as a share of cuBLAS, and measured here: {said}."
-
-
-def _span(low: float, high: float) -> str:
-    return f"{100 * low:.0f} to {_percent(high)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:z.0f} %"
 
 
 def geomean(values: Iterable[float]) -> float:

@@ -9,6 +9,7 @@ from gemmsim.padding import GAIN, UNCERTAIN, Candidate
 from gemmsim.report.table import Column, Table, table
 from gemmsim.study.padding import PaddingStudy
 from gemmsim.study.padding.outcome import Case, Outcome
+from gemmsim.study.recorded import basis_of
 
 #: what a gain comes from, by how the cause begins (gemmsim.padding), and what else there is
 ALIGNMENT, WAVE, OTHER, NOTHING = "alignment", "wave edge", "other", "no gain predicted"
@@ -35,7 +36,12 @@ def kind_of(best: Candidate | None) -> str:
 def basis(case: Case) -> str:
     """Where the coefficients come from: fitted, extrapolated or defaults."""
     base = case.padding.base
-    return "defaults" if base.calibration == "uncalibrated" else "extrapolated" if base.extrapolated else "fitted"
+    return basis_of(base.calibration, base.extrapolated)
+
+
+def _why(case: Case) -> str:
+    """Why families cannot launch as asked; a reason that opens with the family's name says it once."""
+    return "; ".join(f"{name}: {reason.removeprefix(f'{name}: ')}" for name, reason in case.refused.items())
 
 
 def _of(case: Case) -> dict[str, Any]:
@@ -96,7 +102,7 @@ def _gain(case: Case) -> dict[str, Any]:
         "gain_lo_share": best.gain_lo_share if best else None, "gain_hi_share": best.gain_hi_share if best else None,
         "verdict": best.verdict if best else "no gain", "cause": kind_of(best), "why": best.cause if best else "",
         "more_flops_share": best.more_flops_share if best else None, "more_bytes": best.more_bytes if best else None,
-        "refused": "; ".join(f"{family}: {reason}" for family, reason in case.refused.items()), "basis": basis(case),
+        "refused": _why(case), "basis": basis(case),
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from gemmsim.report.page import Chart, Page, Section
 from gemmsim.report.table import Table, slug
 from gemmsim.study.padding.outcome import Outcome
 from gemmsim.study.padding.plan import Asked
+from gemmsim.study.recorded import DEFAULTS, EXTRAPOLATED, FITTED
 
 #: pixels that a chart takes at least, beside others
 NARROW, WIDE = 360, 520
@@ -87,7 +88,7 @@ def _points(outcome: Outcome, asked: Asked, gpu: str) -> str:
 def _trust(outcome: Outcome) -> Iterator[str]:
     """What the coefficients are, and what no measured row says."""
     bases = {b: list(dict.fromkeys(c.gpu for c in outcome.cases if numbers.basis(c) == b)) for b in
-             ("fitted", "extrapolated", "defaults")}  # fmt: skip
+             (FITTED, EXTRAPOLATED, DEFAULTS)}  # fmt: skip
     yield "Coefficients: " + "; ".join(f"{name} on {', '.join(gpus)}" for name, gpus in bases.items() if gpus) + "."
     bare = [p.name for p in outcome.study.problems if p.sizes and not any(h.asked == p for h in outcome.held)]
     if bare:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gemmsim.padding import UNCERTAIN
 from gemmsim.report.padding import numbers
-from gemmsim.report.units import human
+from gemmsim.report.units import human, percent, span
 from gemmsim.study.padding.outcome import Outcome
 
 #: causes as they stand after "pays"
@@ -41,7 +41,7 @@ def _when(rows: Sequence[dict[str, Any]]) -> str:
     if not causes:
         return "Padding is predicted to gain nothing for any of these problems."
     paid = "; ".join(
-        f"{_CAUSES.get(cause, cause)}, {_span([r['gain_share'] for r in some])} less time "
+        f"{_CAUSES.get(cause, cause)}, {span([r['gain_share'] for r in some], 0)} less time "
         f"({', '.join(dict.fromkeys(r['problem'] for r in some))})" for cause, some in causes.items()
     )  # fmt: skip
     nothing = f" It gains nothing for {', '.join(bare)}." if bare else ""
@@ -64,7 +64,7 @@ def _group(rows: Sequence[dict[str, Any]], *, alone: bool) -> str:
     if not numbers.worth(rows[0]):
         return f"{rows[0]['pad']}{where}"
     unsure = [r for r in rows if r["verdict"] == UNCERTAIN]
-    said = f"pad {rows[0]['pad']}{where}, {_span([r['gain_share'] for r in rows])} less time"
+    said = f"pad {rows[0]['pad']}{where}, {span([r['gain_share'] for r in rows], 0)} less time"
     return said + (f" (uncertain{'' if len(unsure) == len(rows) else f' on {_gpus(unsure)}'})" if unsure else "")
 
 
@@ -72,17 +72,12 @@ def _gpus(rows: Sequence[dict[str, Any]]) -> str:
     return ", ".join(dict.fromkeys(r["gpu"] for r in rows))
 
 
-def _span(shares: Sequence[float]) -> str:
-    low, high = min(shares), max(shares)
-    return f"{100 * high:.0f} %" if f"{low:.2f}" == f"{high:.2f}" else f"{100 * low:.0f} to {100 * high:.0f} %"
-
-
 def _measured(rows: Sequence[dict[str, Any]]) -> str:
     if not rows:
         return "Nothing measured stands beside these predictions."
     said = "; ".join(
-        f"{r['family']} {r['size']} against {r['other']}: {_percent(r['measured_gain'])} less time measured, "
-        f"{_percent(r['predicted_gain'])} predicted" for r in rows[:NAMED]
+        f"{r['family']} {r['size']} against {r['other']}: {percent(r['measured_gain'])} less time measured, "
+        f"{percent(r['predicted_gain'])} predicted" for r in rows[:NAMED]
     )  # fmt: skip
     off = [abs(r["measured_gain"] - r["predicted_gain"]) for r in rows]
     return (
@@ -90,10 +85,6 @@ def _measured(rows: Sequence[dict[str, Any]]) -> str:
         f"Over all {len(rows)} pairs the predicted gain is {100 * sum(off) / len(off):.1f} points off on average, "
         f"{100 * max(off):.1f} at most."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:z.1f} %"
 
 
 def section(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

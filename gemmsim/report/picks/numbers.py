@@ -12,7 +12,7 @@ from gemmsim.report import errors
 from gemmsim.report.table import Column, Table, slug, table
 from gemmsim.study.picks import PicksStudy
 from gemmsim.study.picks.outcome import Candidate, Outcome
-from gemmsim.study.recorded import DEFAULTS, Recorded
+from gemmsim.study.recorded import DEFAULTS, EXTRAPOLATED, Recorded
 from gemmsim.study.timed import Timed
 from gemmsim.study.workload import Work
 
@@ -45,7 +45,7 @@ def picks(outcome: Outcome, variant: str) -> Table:
 def _bases(outcome: Outcome) -> list[str]:
     """What `basis` means for the GPUs at hand."""
     names = {
-        b: ", ".join(dict.fromkeys(c.gpu for c in outcome.picks if c.basis == b)) for b in (DEFAULTS, "extrapolated")
+        b: ", ".join(dict.fromkeys(c.gpu for c in outcome.picks if c.basis == b)) for b in (DEFAULTS, EXTRAPOLATED)
     }
     notes = []
     if names[DEFAULTS]:
@@ -53,8 +53,8 @@ def _bases(outcome: Outcome) -> list[str]:
             f"{names[DEFAULTS]}: uncalibrated. No rows were measured there; physical defaults are scaled from the "
             "chip's own figures."
         )
-    if names["extrapolated"]:
-        notes.append(f"{names['extrapolated']}: extrapolated where M, N, K or the tile lies outside the fitted rows.")
+    if names[EXTRAPOLATED]:
+        notes.append(f"{names[EXTRAPOLATED]}: extrapolated where M, N, K or the tile lies outside the fitted rows.")
     return notes
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemmsim.report.picks.numbers import label
 from gemmsim.report.table import Table
-from gemmsim.report.units import human
+from gemmsim.report.units import human, listed, percent
 from gemmsim.study.picks import PicksStudy
 from gemmsim.study.picks.outcome import Candidate, Outcome
 from gemmsim.study.recorded import DEFAULTS
@@ -74,9 +74,9 @@ def timed(outcome: Outcome, hand: Table) -> Iterator[str]:
         off = np.concatenate([np.abs(t.prediction.time_s / t.rows.time_s - 1) for t in outcome.timed])
         lost = [r["regret"] for r in here]
         yield (
-            f"Of {len(here)} GEMMs timed the model's choice is {_percent(np.mean(lost))} slower than the best timed of "
-            f"its candidates in the mean, {_percent(max(lost))} at most; predictions are off by "
-            f"{_percent(np.mean(off))} in the mean.{_library(here)}"
+            f"Of {len(here)} GEMMs timed the model's choice is {percent(np.mean(lost))} slower than the best timed of "
+            f"its candidates in the mean, {percent(max(lost))} at most; predictions are off by "
+            f"{percent(np.mean(off))} in the mean.{_library(here)}"
         )
 
 
@@ -86,12 +86,3 @@ def _library(here: Sequence[dict[str, Any]]) -> str:
         return ""
     mean = float(np.exp(np.mean(np.log(ratios))))
     return f" cuBLAS takes {1 / mean:.2f} times as long as the choice, geometric mean over {len(ratios)}."
-
-
-def _percent(share: Any) -> str:
-    return f"{100 * share:z.1f} %"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

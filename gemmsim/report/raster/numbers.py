@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from gemmsim.report.table import Column, Table, table
+from gemmsim.report.units import percent, span
 from gemmsim.simulate.score import WRITTEN_BYTES
 from gemmsim.study.raster import QUOTED, Launch, RasterStudy, Sweep
 
@@ -107,18 +107,18 @@ def verdict(sweeps: Sequence[Sweep]) -> Iterator[str]:
     time, said = np.asarray(found["time_gain"]), np.asarray(found["predicted_gain"])
     reached = int((time >= low).sum())
     yield (
-        f"The best group_m is {_span(time)} faster than row by row, {_percent(np.median(time))} in the median: "
+        f"The best group_m is {span(time)} faster than row by row, {percent(np.median(time))} in the median: "
         f"{reached} of {len(time)} problems and tiles reach the {100 * low:.0f} to {100 * high:.0f} % that are often "
         "quoted."
     )
     fewer, clocks, clock = (np.asarray(found[key]) for key in ("reads_fewer", "clocks_gain", "clock_gain"))
     yield (
         f"Row by row reads {fewer.min():.2f} to {fewer.max():.2f} times its DRAM bytes. In SM clocks it gains "
-        f"{_span(clocks)}; the rest is the clock itself, by {_span(clock)}.{_clock_falls(sweeps)}"
+        f"{span(clocks)}; the rest is the clock itself, by {span(clock)}.{_clock_falls(sweeps)}"
     )
     regret = np.asarray(found["regret"])
     yield (
-        f"Predicted: {_span(said)} faster; the group_m that is predicted to be best loses {_percent(regret.max())} at "
+        f"Predicted: {span(said)} faster; the group_m that is predicted to be best loses {percent(regret.max())} at "
         "most on the best that was counted."
     )
     yield from _unstable(sweeps)
@@ -151,14 +151,6 @@ def _unstable(sweeps: Sequence[Sweep]) -> Iterator[str]:
         "the card at its power cap, and the driver moves the clock from row to row by more than the order changes the "
         "time. They are listed, and decide nothing here; counted times come with the clock they were taken at."
     )
-
-
-def _span(values: Any) -> str:
-    return f"{100 * values.min():.1f} to {_percent(values.max())}"
-
-
-def _percent(share: Any) -> str:
-    return f"{100 * share:z.1f} %"
 
 
 def asked(study: RasterStudy) -> Table:

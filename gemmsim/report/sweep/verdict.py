@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gemmsim.report.sweep.numbers import LONGER, SAME, gains, reach, timed
-from gemmsim.study.recorded import DEFAULTS
+from gemmsim.report.units import percent, span
+from gemmsim.study.recorded import DEFAULTS, EXTRAPOLATED
 from gemmsim.study.sweep.edges import Edge
 from gemmsim.study.sweep.outcome import Outcome
 
@@ -33,8 +34,8 @@ def _waves(outcome: Outcome) -> Iterator[str]:
         else "as fast again nowhere in this range"
     )
     yield (
-        f"Predicted, {study.baseline}: where a further wave begins the rate falls by {_percent(worst.drop)} at worst "
-        f"({_place(outcome, worst)}; {again}) and by {_percent(least.drop)} at least ({_place(outcome, least)}), over "
+        f"Predicted, {study.baseline}: where a further wave begins the rate falls by {percent(worst.drop)} at worst "
+        f"({_place(outcome, worst)}; {again}) and by {percent(least.drop)} at least ({_place(outcome, least)}), over "
         f"{_count(len(found), 'edge')}."
     )
     yield f"Worth choosing, the last {vary} before an edge: {_last(outcome)}."
@@ -67,7 +68,7 @@ def _regained(outcome: Outcome) -> Iterator[str]:
     for curve in outcome.study.curves:
         back = np.asarray([gain for e in outcome.edges if (gain := e.back(curve.name)) is not None])
         if len(back):
-            gained = f"{_span(back)} faster" if back.max() > SAME else f"no gain ({_span(back)})"
+            gained = f"{span(back)} faster" if back.max() > SAME else f"no gain ({span(back)})"
             found.append(f"{curve.name} {gained}")
     if found:
         yield f"Predicted just past an edge, against {outcome.study.baseline}: {'; '.join(found)}."
@@ -84,7 +85,7 @@ def _placed(outcome: Outcome) -> Iterator[str]:
     off = max(abs(placed.time_s / point.time_s - 1) for point, placed in pairs)
     yield (
         f"Placed block by block, {same} of the {len(pairs)} launches beside edges take as many waves as the closed "
-        f"form says, and their times differ by {_percent(off, 2)} at most."
+        f"form says, and their times differ by {percent(off, 2)} at most."
     )
 
 
@@ -106,13 +107,13 @@ def _against(outcome: Outcome, name: str, found: dict[tuple[str, str, int], floa
     most, least = max(found, key=lambda x: found[x]), min(found, key=lambda x: found[x])
     faster, slower = int((values > SAME).sum()), int((values < -SAME).sum())
     first = (
-        f"more than 1 % faster at {faster} of {len(found)} points, by {_percent(found[most])} at most "
+        f"more than 1 % faster at {faster} of {len(found)} points, by {percent(found[most])} at most "
         f"({_where(outcome, most)})"
         if faster
         else f"at none of {len(found)} points more than 1 % faster: no gain is predicted"
     )
     then = (
-        f"at {slower} it takes more than 1 % longer, {_percent(1 / (1 + found[least]) - 1)} at worst "
+        f"at {slower} it takes more than 1 % longer, {percent(1 / (1 + found[least]) - 1)} at worst "
         f"({_where(outcome, least)})"
         if slower
         else "nowhere does it take more than 1 % longer"
@@ -145,7 +146,7 @@ def _reached(outcome: Outcome) -> Iterator[str]:
             f"Predicted, {gpu}: a launch takes at most {100 * LONGER:.0f} % longer than at {vary} "
             f"{outcome.study.sizes[0]} up to {vary} {_sizes([row['short_to'] for row in here])}, and DRAM or L2 "
             f"bounds it up to {vary} {_sizes([row['memory_to'] for row in here])}; the fastest kernel reaches "
-            f"{_span(shares, 0)} of the memory's bandwidth at best."
+            f"{span(shares, 0)} of the memory's bandwidth at best."
         )
 
 
@@ -172,7 +173,7 @@ def _measured(outcome: Outcome) -> Iterator[str]:
     gpus = ", ".join(dict.fromkeys(x.gpu for x in outcome.timed))
     yield (
         f"Measured: {_count(len(outcome.timed), 'point')} on {gpus}, each the fastest timed row of a curve at a size; "
-        f"those rows are predicted {_percent(float(own.mean()))} off on average, {_percent(float(own.max()))} at worst."
+        f"those rows are predicted {percent(float(own.mean()))} off on average, {percent(float(own.max()))} at worst."
     )
     yield from _measured_gains(outcome)
 
@@ -192,8 +193,8 @@ def _measured_gains(outcome: Outcome) -> Iterator[str]:
         faster = sum(g > SAME for g in found.values())
         yield (
             f"Measured, {curve.name} against {base}, the fastest timed of each: more than 1 % faster at {faster} of "
-            f"{_count(len(found), 'point')}, from {_percent(found[least])} "
-            f"({_where(outcome, least)}) to {_percent(found[most])} ({_where(outcome, most)})."
+            f"{_count(len(found), 'point')}, from {percent(found[least])} "
+            f"({_where(outcome, least)}) to {percent(found[most])} ({_where(outcome, most)})."
         )
 
 
@@ -204,7 +205,7 @@ def _basis(outcome: Outcome) -> Iterator[str]:
         bases.setdefault(line.gpu, set()).update(point.basis for point in line.points)
     plain = [gpu for gpu, found in bases.items() if found == {DEFAULTS}]
     fitted = [gpu for gpu in bases if gpu not in plain]
-    beyond = sum(p.basis == "extrapolated" for line in outcome.lines for p in line.points)
+    beyond = sum(p.basis == EXTRAPOLATED for line in outcome.lines for p in line.points)
     total = sum(len(line.points) for line in outcome.lines)
     if fitted:
         yield (
@@ -217,12 +218,3 @@ def _basis(outcome: Outcome) -> Iterator[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _span(values: np.ndarray, digits: int = 1) -> str:
-    low, high = f"{100 * values.min():.{digits}f}", f"{100 * values.max():.{digits}f}"
-    return f"{high} %" if low == high else f"{low} to {high} %"
-
-
-def _percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f} %"

@@ -14,6 +14,7 @@ from gemmsim.measured import Measured, read_measured
 from gemmsim.problem import dtype_name
 from gemmsim.study import document
 from gemmsim.study.base import Progress, Study, quiet
+from gemmsim.study.beside import check_gpu
 from gemmsim.study.document import Texts
 from gemmsim.study.recorded import Recorded, predicted, recorded_rows
 from gemmsim.study.workload import at, once, read_gpus
@@ -107,7 +108,5 @@ def read(path: Path, asked: Document) -> EvidenceStudy:
 def _own(path: Path, i: int, name: str, gpus: Sequence[Gpu]) -> tuple[str, Measured]:
     """Rows of one's own. Raises GemmsimError where they cannot be read, or are of a GPU that is not asked for."""
     rows: Measured = at(f"rows[{i}]", read_measured, str(path.parent / name))
-    if rows.gpu.name not in [gpu.name for gpu in gpus]:
-        known = ", ".join(gpu.name for gpu in gpus)
-        raise GemmsimError(f"rows[{i}]: {name} is of {rows.gpu.name}: expected rows of {known}, the key gpus")
+    check_gpu(f"rows[{i}]", name, rows, gpus)
     return Path(name).name, rows

@@ -18,7 +18,7 @@ from gemmsim.model.predict import Prediction, predict
 from gemmsim.problem import FloatArray
 from gemmsim.study.base import Progress
 from gemmsim.study.heatmap.plan import HeatmapStudy
-from gemmsim.study.recorded import DEFAULTS, FITTED
+from gemmsim.study.recorded import DEFAULTS, FITTED, basis_of
 from gemmsim.study.workload import Work
 
 #: combinations of the other parameters that are tried where the family's space has none for a cell
@@ -89,9 +89,7 @@ class Heatmap:
     @property
     def basis(self) -> str:
         """Where the coefficients come from: fitted, extrapolated (fitted, asked outside their range) or defaults."""
-        if self.calibration == UNCALIBRATED:
-            return DEFAULTS
-        return "extrapolated" if self.best is not None and self.best.extrapolated else FITTED
+        return basis_of(self.calibration, self.best is not None and self.best.extrapolated)
 
 
 @dataclass(frozen=True)

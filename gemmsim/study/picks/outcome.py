@@ -11,14 +11,13 @@ import numpy as np
 from gemmsim.config import Config, config_key
 from gemmsim.errors import GemmsimError
 from gemmsim.hardware import Gpu
-from gemmsim.model.calibration import UNCALIBRATED
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.ranking import TIE
 from gemmsim.study.base import Progress
 from gemmsim.study.picks.plan import PicksStudy
 from gemmsim.study.picks.speedup import Speedup, best_time, speedups
 from gemmsim.study.picks.terms import pick_parts
-from gemmsim.study.recorded import DEFAULTS, FITTED, Recorded, recorded_rows
+from gemmsim.study.recorded import Recorded, basis_of, recorded_rows
 from gemmsim.study.timed import Timed, Timings
 from gemmsim.study.workload import Work
 
@@ -54,9 +53,7 @@ class Candidate:
     @property
     def basis(self) -> str:
         """Where the coefficients come from: fitted, extrapolated (fitted, asked outside their range) or defaults."""
-        if self.calibration == UNCALIBRATED:
-            return DEFAULTS
-        return "extrapolated" if self.extrapolated else FITTED
+        return basis_of(self.calibration, self.extrapolated)
 
 
 @dataclass(frozen=True)

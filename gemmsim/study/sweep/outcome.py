@@ -13,7 +13,7 @@ from gemmsim.hardware import Gpu
 from gemmsim.model.predict import Prediction, predict
 from gemmsim.problem import Gemm
 from gemmsim.study.base import Progress
-from gemmsim.study.recorded import DEFAULTS, FITTED
+from gemmsim.study.recorded import basis_of
 from gemmsim.study.sweep.curves import Curve, Kernel
 from gemmsim.study.sweep.edges import Edge, edges
 from gemmsim.study.sweep.line import Line, Point
@@ -107,7 +107,7 @@ def _points(p: Prediction, study: SweepStudy) -> list[Point | None]:
             low_s=float(low[i]), high_s=float(high[i]), flops_per_s=1e12 * float(p.tflops[i]),
             memory_share=float(share[i]), dram_bytes=float(p.dram_read_bytes[i] + p.dram_write_bytes[i]),
             waves=int(p.waves[i]), blocks_per_sm=int(p.blocks_per_sm[i]), bound_by=bounds[i],
-            basis=DEFAULTS if not p.calibration.fitted else "extrapolated" if beyond[i] else FITTED,
+            basis=basis_of(p.calibration.name, bool(beyond[i])),
         ) if p.feasible[i] else None
         for i, size in enumerate(sizes)
     ]  # fmt: skip
