@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies_under_test import opened
 
 from gemmsim.report.heatmap import plan, report
 from gemmsim.report.heatmap.numbers import cells, errors, moves, safest, timed, tops
@@ -50,12 +51,7 @@ h200_sxm,triton,bf16,cold_clean,64,4096,1024,128,128,64,8,3,8,1.1e-5
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    folder = tmp_path_factory.mktemp("heat")
-    (folder / "rows.csv").write_text(ROWS)
-    (folder / "mine.yaml").write_text(YAML)
-    study = open_study(str(folder / "mine.yaml"))
-    assert isinstance(study, HeatmapStudy)
-    return study.run()
+    return opened(HeatmapStudy, tmp_path_factory.mktemp("heat"), YAML, rows=ROWS).run()
 
 
 def test_tops_are_the_maps_best_and_a_kernel_without_a_map_is_named(outcome: Outcome) -> None:

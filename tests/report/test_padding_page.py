@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies_under_test import opened
 
 from gemmsim.report.padding import plan, report
 from gemmsim.report.padding.numbers import NOTHING, candidates, curves, gains, recorded
@@ -42,12 +43,7 @@ ROWS = HEAD + "".join(
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    folder = tmp_path_factory.mktemp("pad")
-    (folder / "rows.csv").write_text(ROWS)
-    (folder / "mine.yaml").write_text(YAML)
-    study = open_study(str(folder / "mine.yaml"))
-    assert isinstance(study, PaddingStudy)
-    return study.run()
+    return opened(PaddingStudy, tmp_path_factory.mktemp("pad"), YAML, rows=ROWS).run()
 
 
 def test_gains_say_what_to_pad_or_that_nothing_is_gained(outcome: Outcome) -> None:

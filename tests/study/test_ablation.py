@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies_under_test import opened
 
 from gemmsim import GemmsimError
 from gemmsim.measured import read_measured
 from gemmsim.model.calibration import find
 from gemmsim.model.demand import TERMS
 from gemmsim.paths import data_folder
-from gemmsim.study import open_study
 from gemmsim.study.ablation import Ablated, AblationStudy, ablated
 from gemmsim.validate import held_out, score
 
@@ -24,17 +24,10 @@ FEW = [
 REFIT = f"    refit: true\n    fit_with: [{ROWS}]\n    splits: 1\n"
 
 
-def opened(folder: Path, text: str) -> AblationStudy:
-    (folder / "mine.yaml").write_text(text)
-    study = open_study(str(folder / "mine.yaml"))
-    assert isinstance(study, AblationStudy)
-    return study
-
-
 @pytest.fixture(scope="module")
 def refitted(tmp_path_factory: pytest.TempPathFactory) -> Ablated:
     told: list[int] = []
-    study = opened(tmp_path_factory.mktemp("study"), YAML + REFIT)
+    study = opened(AblationStudy, tmp_path_factory.mktemp("study"), YAML + REFIT)
     (part,) = study.parts
     found = ablated(part, study.effects, told.append)
     assert sum(told) == study.steps() == 4
@@ -66,7 +59,7 @@ def test_an_effect_that_moves_no_row_is_not_fitted_again(refitted: Ablated) -> N
 
 
 def test_without_refit_nothing_is_fitted_and_all_effects_are_asked_for(tmp_path: Path) -> None:
-    study = opened(tmp_path, YAML.replace("effects: [math, waves, spill]\n", ""))
+    study = opened(AblationStudy, tmp_path, YAML.replace("effects: [math, waves, spill]\n", ""))
     told: list[int] = []
     (found,) = study.run(told.append)
     assert study.effects == TERMS
@@ -98,7 +91,7 @@ def test_a_wrong_study_names_file_key_found_and_expected(
     assert YAML.count(old) == 1
     (tmp_path / "few.csv").write_text("\n".join((HEAD, *FEW)) + "\n")
     with pytest.raises(GemmsimError) as caught:
-        opened(tmp_path, YAML.replace(old, new))
+        opened(AblationStudy, tmp_path, YAML.replace(old, new))
     sentence = str(caught.value)
     assert sentence.startswith(str(tmp_path / "mine.yaml"))
     assert "\n" not in sentence
@@ -107,4 +100,4 @@ def test_a_wrong_study_names_file_key_found_and_expected(
 
 def test_it_is_of_recorded_rows_and_takes_no_gpus(tmp_path: Path) -> None:
     with pytest.raises(GemmsimError, match="--gpus h200_sxm: study mine is of recorded rows"):
-        opened(tmp_path, YAML).with_gpus(["h200_sxm"])
+        opened(AblationStudy, tmp_path, YAML).with_gpus(["h200_sxm"])

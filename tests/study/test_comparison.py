@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies_under_test import opened
 
 from gemmsim import GemmsimError
 from gemmsim.comparison import compare
 from gemmsim.problem import form_of
 from gemmsim.ranking import rank
-from gemmsim.study import open_study
 from gemmsim.study.comparison import SHORTLIST, ComparisonStudy
 from gemmsim.workload import Product
 
@@ -32,10 +32,7 @@ what_if:
 
 
 def study(folder: Path, text: str = YAML) -> ComparisonStudy:
-    (folder / "mine.yaml").write_text(text)
-    found = open_study(str(folder / "mine.yaml"))
-    assert isinstance(found, ComparisonStudy)
-    return found
+    return opened(ComparisonStudy, folder, text)
 
 
 def test_a_pass_is_what_compare_says_of_the_grid(tmp_path: Path) -> None:

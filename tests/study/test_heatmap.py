@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies_under_test import opened
 
 from gemmsim import GemmsimError, predict
 from gemmsim.model.predict import Prediction
-from gemmsim.study import open_study
 from gemmsim.study.heatmap import HeatmapStudy
 from gemmsim.study.heatmap.outcome import Outcome
 from gemmsim.study.recorded import DEFAULTS
@@ -39,13 +39,9 @@ ROWS = HEAD + row(1024, 64, 64, 1e-5) + row(1024, 64, 64, 9e-6, 4) + row(1024, 1
 
 
 def study(folder: Path, text: str = GOOD, rows: str = "") -> HeatmapStudy:
-    if rows:
-        (folder / "rows.csv").write_text(rows)
-        text += "rows: [rows.csv]\n"
-    (folder / "mine.yaml").write_text(text)
-    found = open_study(str(folder / "mine.yaml"))
-    assert isinstance(found, HeatmapStudy)
-    return found
+    if not rows:
+        return opened(HeatmapStudy, folder, text)
+    return opened(HeatmapStudy, folder, text + "rows: [rows.csv]\n", rows=rows)
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies_under_test import opened
 
 from gemmsim import GemmsimError, predict
-from gemmsim.study import open_study
 from gemmsim.study.ladder import LadderStudy
 
 HEAD = "gpu,family,dtype,m,n,k,bm,bn,bk,coalesced,tm,tn,l2,status,time_s,cublas_time_s,unstable,regs_per_thread,stage"
@@ -19,12 +19,8 @@ YAML = "kind: ladder\ntitle: T\nquestion: Q\nrows: [rows.csv]\n"
 
 
 def study(folder: Path, rows: tuple[str, ...] = (TILE, NAIVE, LARGE, FAILED), yaml: str = YAML) -> LadderStudy:
-    (folder / "rows.csv").write_text("\n".join((HEAD, *rows)) + "\n")
-    (folder / "other.csv").write_text("\n".join((HEAD, rows[0])) + "\n")
-    (folder / "mine.yaml").write_text(yaml)
-    found = open_study(str(folder / "mine.yaml"))
-    assert isinstance(found, LadderStudy)
-    return found
+    texts = ["\n".join((HEAD, *some)) + "\n" for some in (rows, rows[:1])]
+    return opened(LadderStudy, folder, yaml, rows=texts[0], other=texts[1])
 
 
 def test_rows_of_several_kernels_are_one_ladder_in_the_stages_order(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies_under_test import opened
 
 import gemmsim
 from gemmsim import GemmsimError
 from gemmsim.ranking import rank
-from gemmsim.study import open_study
 from gemmsim.study.padding import PaddingStudy
 from gemmsim.study.padding.neighbours import neighbours
 from gemmsim.study.padding.outcome import Outcome, aligned_bytes
@@ -40,13 +40,9 @@ ROWS = HEAD + rows((8192, 1280, 588), TIMES) + rows((8192, 1280, 592), {bm: t / 
 
 
 def study(folder: Path, text: str = GOOD, csv: str = "") -> PaddingStudy:
-    if csv:
-        (folder / "rows.csv").write_text(csv)
-        text += "rows: [rows.csv]\n"
-    (folder / "mine.yaml").write_text(text)
-    found = open_study(str(folder / "mine.yaml"))
-    assert isinstance(found, PaddingStudy)
-    return found
+    if not csv:
+        return opened(PaddingStudy, folder, text)
+    return opened(PaddingStudy, folder, text + "rows: [rows.csv]\n", rows=csv)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies_under_test import opened
 
 from gemmsim import GemmsimError, predict
 from gemmsim.simulate.cache import traffic
@@ -27,12 +28,8 @@ COUNTERS = [f"{launch(1)},4e9,1.2e8,0.002,1.4e9", f"{launch(2)},1,1,1,1", f"{lau
 
 
 def study(folder: Path, rows: list[str] = ROWS, counters: list[str] = COUNTERS, head: str = COUNTED) -> RasterStudy:
-    (folder / "rows.csv").write_text("\n".join((TIMED, *rows)) + "\n")
-    (folder / "counters.csv").write_text("\n".join((head, *counters)) + "\n")
-    (folder / "mine.yaml").write_text(YAML)
-    found = open_study(str(folder / "mine.yaml"))
-    assert isinstance(found, RasterStudy)
-    return found
+    texts = ["\n".join(lines) + "\n" for lines in ((TIMED, *rows), (head, *counters))]
+    return opened(RasterStudy, folder, YAML, rows=texts[0], counters=texts[1])
 
 
 def only(found: RasterStudy) -> Sweep:
