@@ -1,4 +1,4 @@
-"""The table of GPUs' figures that `gemmsim specs compare` and pages draw."""
+"""Tables of GPUs' figures that `gemmsim specs compare` and pages draw."""
 
 from __future__ import annotations
 
@@ -36,3 +36,18 @@ def ratios(chips: Sequence[Gpu], rows: Sequence[Mapping[str, Any]], human: Calla
             )
     shown = (Column("figure", "figure"), Column("gpu", "GPU"), Column("shown", "value"), Column("ratio", "ratio", "x"))
     return table("comparison", "Figures and ratios", shown, found, f"ratios are to {chips[0].name}")
+
+
+def roofs(chips: Sequence[Gpu], dtypes: Sequence[str]) -> Table:
+    """Dense peak and memory bandwidth of each GPU and type, and the intensity where they meet."""
+    shown = (
+        Column("gpu", "GPU"), Column("dtype", "type"), Column("peak_flops_per_s", "dense peak", "FLOP/s"),
+        Column("dram_bytes_per_s", "memory", "B/s"), Column("ridge", "ridge, FLOP/B"),
+    )  # fmt: skip
+    rows = []
+    for dtype in dtypes:
+        for chip in chips:
+            peak = chip.peak_flops(dtype) or float("nan")
+            rows.append({"gpu": chip.name, "dtype": dtype, "peak_flops_per_s": peak,
+                         "dram_bytes_per_s": chip.dram_bytes_per_s, "ridge": peak / chip.dram_bytes_per_s})  # fmt: skip
+    return table("roofs", "Dense peaks and ridges", shown, rows)

@@ -52,3 +52,9 @@ def span(shares: Iterable[Any], digits: int = 1) -> str:
 def listed(parts: Sequence[str]) -> str:
     """a, b and c."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def sizes(name: str, found: Iterable[int]) -> str:
+    """A size, or the least and the largest: M = 2048, M from 1 to 64."""
+    low, *rest = sorted(set(found))
+    return f"{name} from {low} to {rest[-1]}" if rest else f"{name} = {low}"

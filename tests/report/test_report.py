@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gemmsim.explanation import explain
-from gemmsim.report import errors
+from gemmsim.report import errors, hardware
 from gemmsim.report.picks import numbers
 from gemmsim.report.picks.verdict import verdict
 from gemmsim.report.table import table
@@ -139,7 +139,7 @@ def drawn(outcome: Outcome) -> dict[str, charts.Chart]:
     picks, points = numbers.all_picks(outcome), errors.points(outcome.recorded)
     return {
         "bars": charts.time_bars(picks),
-        "roofline": charts.roofline(picks, numbers.roofs(outcome)),
+        "roofline": charts.roofline(picks, hardware.roofs(outcome.study.gpus, outcome.study.dtypes)),
         "log-log": charts.predicted_against_measured(points),
         "ratio": charts.ratio_against_time(points),
     }

@@ -11,7 +11,7 @@ from gemmsim.comparison.figures import side_by_side
 from gemmsim.hardware import load_figures
 from gemmsim.report.hardware import ratios
 from gemmsim.report.table import Column, Table, table
-from gemmsim.report.units import human
+from gemmsim.report.units import human, sizes
 from gemmsim.study.comparison import ComparisonStudy, Pass
 from gemmsim.study.recorded import DEFAULTS, FITTED
 
@@ -98,21 +98,6 @@ def picks(passes: Sequence[Pass]) -> Table:
                     "dram_bytes": e.dram_read_bytes + e.dram_write_bytes, "calibration": e.calibration,
                 })  # fmt: skip
     return table("picks", "Best tiles", shown, rows)
-
-
-def roofs(study: ComparisonStudy) -> Table:
-    """Dense peak and memory bandwidth of each GPU and type, and the intensity where they meet."""
-    shown = (
-        Column("gpu", "GPU"), Column("dtype", "type"), Column("peak_flops_per_s", "dense peak", "FLOP/s"),
-        Column("dram_bytes_per_s", "memory", "B/s"), Column("ridge", "ridge, FLOP/B"),
-    )  # fmt: skip
-    rows = []
-    for dtype in study.dtypes:
-        for gpu in study.gpus:
-            peak = gpu.peak_flops(dtype) or float("nan")
-            rows.append({"gpu": gpu.name, "dtype": dtype, "peak_flops_per_s": peak,
-                         "dram_bytes_per_s": gpu.dram_bytes_per_s, "ridge": peak / gpu.dram_bytes_per_s})  # fmt: skip
-    return table("roofs", "Dense peaks and ridges", shown, rows)
 
 
 def hardware(study: ComparisonStudy) -> Table:
@@ -218,8 +203,7 @@ def _fastest(p: Pass) -> str:
 
 
 def _pass(p: Pass) -> str:
-    m = sorted({product.m for product in p.found.products})
-    size = f"M = {m[0]}" if len(m) == 1 else f"M from {m[0]} to {m[-1]}"
+    size = sizes("M", (product.m for product in p.found.products))
     return f"{p.variant[0].upper()}{p.variant[1:]} ({size}, {p.dtype})"
 
 

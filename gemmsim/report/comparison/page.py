@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gemmsim.explanation import MEANING
 from gemmsim.report import charts as shared
+from gemmsim.report import hardware
 from gemmsim.report.comparison import charts, numbers
 from gemmsim.report.page import Chart, Page, Section
 from gemmsim.report.table import Table, slug, table
@@ -50,7 +51,7 @@ def _pass(study: ComparisonStudy, p: Pass) -> Iterator[Section]:
 
 
 def _roofline(study: ComparisonStudy, passes: Sequence[Pass], dtype: str) -> Section:
-    roofs = _only(numbers.roofs(study), dtype)
+    roofs = _only(hardware.roofs(study.gpus, study.dtypes), dtype)
     real = {gpu.name for gpu in study.gpus}
     points = [row for row in numbers.picks(passes).rows() if row["gpu"] in real]
     title = "The workload's GEMMs under each GPU's dense peak and memory bandwidth, predicted"

@@ -10,6 +10,7 @@ import numpy as np
 from gemmsim.ranking import cublas
 from gemmsim.report import errors
 from gemmsim.report.table import Column, Table, slug, table
+from gemmsim.report.units import sizes
 from gemmsim.study.picks import PicksStudy
 from gemmsim.study.picks.outcome import Candidate, Outcome
 from gemmsim.study.recorded import DEFAULTS, EXTRAPOLATED, Recorded
@@ -240,22 +241,4 @@ def tables(outcome: Outcome) -> dict[str, Table]:
 
 def label(study: PicksStudy, variant: str) -> str:
     """A variant as a heading: prefill, M = 2048."""
-    sizes = sorted({w.m for w in study.works if w.variant == variant})
-    m = f"M = {sizes[0]}" if len(sizes) == 1 else f"M from {sizes[0]} to {sizes[-1]}"
-    return f"{variant}, {m}"
-
-
-def roofs(outcome: Outcome) -> Table:
-    """Peak rate and memory bandwidth of each GPU, and the intensity where they meet."""
-    shown = (
-        Column("gpu", "GPU"), Column("dtype", "dtype"), Column("peak_flops_per_s", "dense peak", "FLOP/s"),
-        Column("dram_bytes_per_s", "memory", "B/s"), Column("ridge", "ridge, FLOP/B"),
-    )  # fmt: skip
-    rows = []
-    for gpu in outcome.study.gpus:
-        for dtype in outcome.study.dtypes:
-            peak = gpu.peak_flops(dtype) or float("nan")
-            ridge = peak / gpu.dram_bytes_per_s
-            rows.append({"gpu": gpu.name, "dtype": dtype, "peak_flops_per_s": peak,
-                         "dram_bytes_per_s": gpu.dram_bytes_per_s, "ridge": ridge})  # fmt: skip
-    return table("roofs", "Peaks", shown, rows)
+    return f"{variant}, {sizes('M', (w.m for w in study.works if w.variant == variant))}"

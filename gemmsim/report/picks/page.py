@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gemmsim.explanation import MEANING
+from gemmsim.report import hardware
 from gemmsim.report.charts import predicted_against_measured, ratio_against_time, roofline, term_stack, time_bars
 from gemmsim.report.page import Chart, Page, Section
 from gemmsim.report.picks import numbers, verdict
@@ -58,7 +59,7 @@ def _sections(outcome: Outcome, tables: Mapping[str, Table]) -> Iterator[Section
 
 
 def _roofline(outcome: Outcome, candidates: Table) -> Section:
-    roofs = numbers.roofs(outcome)
+    roofs = hardware.roofs(outcome.study.gpus, outcome.study.dtypes)
     first = table("picks", "Picks", (), [r for r in candidates.rows() if r["rank"] == 1])
     chart = Chart("roofline", "Picks under each GPU's roof", roofline(first, roofs))
     return Section("Roofline", charts=[chart], tables=[roofs])
