@@ -5,7 +5,7 @@ from __future__ import annotations
 from gemmsim.comparison.compare import Comparison, Speedup, compare
 from gemmsim.comparison.cost import Card, Pick
 from gemmsim.comparison.elasticity import Elasticity
-from gemmsim.comparison.reasons import GROUPS, Reason, with_group
+from gemmsim.comparison.reasons import GROUPS, Reason
 
 __all__ = [
     "GROUPS",
@@ -16,5 +16,4 @@ __all__ = [
     "Reason",
     "Speedup",
     "compare",
-    "with_group",
 ]

@@ -145,8 +145,8 @@ def speedups(outcome: Outcome) -> Table:
         for s in outcome.speedups
     ]  # fmt: skip
     notes = [
-        "Because of: how much longer the newer GPU would take with that one figure of the older one; the factors need "
-        "not multiply up to the speed-up."
+        "Because of: what each group of figures is due of the speed-up (Shapley's value, as in gemmsim compare): all "
+        "factors, those near 1 among them, multiply to it."
     ]
     if any(s.basis == DEFAULTS for s in outcome.speedups) and any(c.basis != DEFAULTS for c in outcome.picks):
         notes.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from gemmsim.model.predict import Prediction, predict
 from gemmsim.ranking import TIE
 from gemmsim.study.base import Progress
 from gemmsim.study.picks.plan import PicksStudy
-from gemmsim.study.picks.speedup import Speedup, best_time, speedups
+from gemmsim.study.picks.speedup import Speedup, speedups
 from gemmsim.study.picks.terms import pick_parts
 from gemmsim.study.recorded import Recorded, basis_of, recorded_rows
 from gemmsim.study.timed import Timed, Timings
@@ -83,7 +83,7 @@ def run(study: PicksStudy, progress: Progress) -> Outcome:
                 candidates += shortlist(study, gpu, work, dtype)
                 progress(1)
     gains = []
-    for gain in speedups(study, _remembered(study)):
+    for gain in speedups(study):
         gains.append(gain)
         progress(1)
     rows = [] if study.measure == "none" else recorded_rows(study.gpus, lambda *kernel: kernel in study.kernels)
@@ -91,21 +91,6 @@ def run(study: PicksStudy, progress: Progress) -> Outcome:
     parts = pick_parts(study, [c for c in candidates if c.rank == 1])
     progress(1)
     return Outcome(study, tuple(candidates), tuple(gains), tuple(rows), tuple(parts))
-
-
-def _remembered(study: PicksStudy) -> Callable[[Gpu, Work, str, str], float]:
-    """best_time, each case computed once."""
-    known: dict[tuple[int, Work, str, str], float] = {}
-    kept: list[Gpu] = []  # keeps the GPUs alive, so that their ids stay theirs
-
-    def best_s(gpu: Gpu, work: Work, dtype: str, basis: str) -> float:
-        key = (id(gpu), work, dtype, basis)
-        if key not in known:
-            kept.append(gpu)
-            known[key] = best_time(study, gpu, work, dtype, basis)
-        return known[key]
-
-    return best_s
 
 
 def shortlist(study: PicksStudy, gpu: Gpu, work: Work, dtype: str) -> list[Candidate]:

@@ -1,26 +1,31 @@
-"""Why the newer card is faster: what it would lose with one of its figures taken from the older one."""
+"""What the newer card buys: each GPU against the one named before it, with gemmsim.comparison's reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from gemmsim.comparison import with_group
+from gemmsim.comparison.cost import Asked, Card, card, trial
+from gemmsim.comparison.reasons import Reason, reasons
 from gemmsim.hardware import Gpu
-from gemmsim.model.predict import predict
+from gemmsim.model.calibration import find
+from gemmsim.problem import form_of
 from gemmsim.study.picks.plan import PicksStudy
 from gemmsim.study.recorded import DEFAULTS, FITTED
-from gemmsim.study.workload import Work
+from gemmsim.workload import Product
 
-#: a figure whose loss costs less than this is no reason
+#: a factor that is nearer to 1 is no reason
 LEAST_GAIN = 1.02
+#: configurations of each GEMM and GPU that are tried again with figures of the other GPU
+SHORTLIST = 12
 
 
 @dataclass(frozen=True)
 class Speedup:
-    """One pass of a variant on two GPUs, each with its own best tiles, both with coefficients of the same kind."""
+    """One pass of a variant on two GPUs, each with its own best tiles, both with coefficients of the same kind.
+
+    reasons: what each group of the chip's figures is due of the ratio; their factors multiply to it.
+    """
 
     variant: str
     dtype: str
@@ -29,7 +34,7 @@ class Speedup:
     new_s: float
     old_s: float
     basis: str  # FITTED or DEFAULTS
-    factors: Mapping[str, float]  # figure -> how many times longer the newer takes with the older's
+    reasons: tuple[Reason, ...]
 
     @property
     def ratio(self) -> float:
@@ -39,57 +44,42 @@ class Speedup:
     @property
     def reason(self) -> str:
         """The figures that matter, largest first."""
-        gains = sorted(((f, name) for name, f in self.factors.items() if f >= LEAST_GAIN), reverse=True)
-        return ", ".join(f"{name} {f:.2f}x" for f, name in gains) or "no figure that matters here differs"
+        told = [r for r in self.reasons if max(r.factor, 1 / r.factor) >= LEAST_GAIN]
+        return ", ".join(f"{r.group} {r.factor:.2f}x" for r in told) or "no figure that matters here differs"
 
 
-#: groups of figures that are taken from the older card one at a time
-FIGURES = ("memory bandwidth", "L2", "SMs", "clock", "math rate per SM")
-
-
-def speedups(study: PicksStudy, best_s: Callable[[Gpu, Work, str, str], float]) -> Iterator[Speedup]:
-    """Each GPU against the one named before it, a variant and dtype at a time.
-
-    best_s(gpu, work, dtype, basis) is the time of the best configuration.
-    """
+def speedups(study: PicksStudy) -> Iterator[Speedup]:
+    """Each GPU against the one named before it, a variant and dtype at a time."""
+    known: dict[tuple[str, str, str, str], Card] = {}
     for old, new in zip(study.gpus, study.gpus[1:], strict=False):
         for dtype in study.dtypes:
-            kind = basis(study, dtype, new, old)
+            asked = _asked(study, dtype, (old, new))
             for variant in study.variants:
-                yield _speedup(study, variant, dtype, new, old, kind, best_s)
+                cards = []
+                for gpu in (old, new):
+                    key = (gpu.name, dtype, variant, asked.calibrated)
+                    if key not in known:
+                        known[key] = card(gpu.name, gpu, _products(study, variant, dtype), asked)
+                    cards.append(known[key])
+                yield _speedup(variant, dtype, cards[0], cards[1], asked)
 
 
-def _speedup(
-    study: PicksStudy, variant: str, dtype: str, new: Gpu, old: Gpu, kind: str,
-    best_s: Callable[[Gpu, Work, str, str], float],
-) -> Speedup:  # fmt: skip
-    works = [work for work in study.works if work.variant == variant]
-
-    def total(gpu: Gpu) -> float:
-        return sum(work.count * best_s(gpu, work, dtype, kind) for work in works)
-
-    new_s = total(new)
-    swapped = {name: with_group(new, old, name) for name in FIGURES}
-    factors = {name: total(gpu) / new_s if gpu != new else 1.0 for name, gpu in swapped.items()}
-    return Speedup(variant, dtype, new.name, old.name, new_s, total(old), kind, factors)
+def _asked(study: PicksStudy, dtype: str, pair: tuple[Gpu, Gpu]) -> Asked:
+    """Fitted coefficients only where both GPUs have them: else fits would be compared, not chips."""
+    names = [family for family, d in study.kernels if d == dtype]
+    fitted = all(find(gpu, name, "auto", dtype).fitted for gpu in pair for name in names)
+    spaces = {name: study.spaces[name] for name in names}
+    return Asked("all", study.l2, "auto" if fitted else "none", spaces, SHORTLIST)
 
 
-def basis(study: PicksStudy, dtype: str, new: Gpu, old: Gpu) -> str:
-    """FITTED only where both are: fitted coefficients against defaults would compare fits, not chips."""
-    for family in [f for f, d in study.kernels if d == dtype]:
-        for gpu in (new, old):
-            if not predict(1, 1, 1, gpu=gpu, dtype=dtype, family=family).calibration.fitted:
-                return DEFAULTS
-    return FITTED
+def _products(study: PicksStudy, variant: str, dtype: str) -> list[Product]:
+    form = form_of(dtype)
+    return [Product(variant, w.name, w.m, w.n, w.k, w.count, form) for w in study.works if w.variant == variant]
 
 
-def best_time(study: PicksStudy, gpu: Gpu, work: Work, dtype: str, basis: str) -> float:
-    """Seconds of the fastest configuration of any family."""
-    times = []
-    for family in [f for f, d in study.kernels if d == dtype]:
-        p = predict(
-            work.m, work.n, work.k, gpu=gpu, dtype=dtype, family=family, config=study.spaces[family], l2=study.l2,
-            calibrated="auto" if basis == FITTED else "none",
-        )  # fmt: skip
-        times.append(p.time_s[p.feasible])
-    return float(min((t.min() for t in times if len(t)), default=np.nan))
+def _speedup(variant: str, dtype: str, old: Card, new: Card, asked: Asked) -> Speedup:
+    fitted = asked.calibrated == "auto"
+    found = reasons(old.gpu, new.gpu, trial((old, new), asked).time_s, fitted)
+    return Speedup(
+        variant, dtype, new.label, old.label, new.time_s, old.time_s, FITTED if fitted else DEFAULTS, found
+    )  # fmt: skip
