@@ -37,8 +37,9 @@
 //
 // Figure (H200 SXM, 2026-11-30, NVRTC 13.5, cold_clean, normal inputs, each timed in turn with cuBLAS; configurations picked in other
 //   runs): bf16 1.016 of cuBLAS, geomean of ten large shapes (0.995 to 1.048; 4096^3 798 TFLOP/s, 8192^3 825), 1.025 of six small
-//   or skinny ones (0.926 at 1024^3, 1.095 at 64x4096x4096); fp8 1.009 and tf32 1.008 at 4096^3. Bias and GELU add 3.4 % at
-//   4096^3: `studies/h200/tensor_versus.py show studies/h200/tensor_versus.csv.gz`.
+//   or skinny ones (0.926 at 1024^3, 1.095 at 64x4096x4096); fp8 1.009 and tf32 1.008 at 4096^3:
+//   `studies/h200/tensor_versus.py show studies/h200/tensor_versus.csv.gz`. What bias and GELU add:
+//   `studies/h200/fused.py show studies/h200/wgmma_fused.csv.gz`.
 // What decides, by clocks that were read inside the kernel while it was written, of which no figure stands here:
 //   - The main loop runs at the tensor cores' peak, at the clock that the power cap leaves. What is left to gain lies between
 //     tiles and at both ends.
@@ -46,7 +47,8 @@
 //     of the warp that loads comes first.
 //   - Between tiles the copy engine's issue counts: one box of 64 rows a warpgroup, not one of 16 a warp.
 //   - Consumers that take turns hide what is between tiles, at 128x192 or less: better for many tiles, worse for few.
-//   - Tried and dropped: four buffers for C (a stage less), one consumer a k-step or two ahead of the other.
+//   - Tried and dropped: four buffers for C (a stage less); one consumer one to three k-steps ahead of the other, with a fused
+//     epilogue too; the half of GELU folded into the sum; the bias prefetched to L1, or with SWAP read early.
 #include "common/epilogue.cuh"
 #include "common/tma.cuh"
 
@@ -334,29 +336,50 @@ struct Consumer {
   Epilogue epilogue;
   const TensorMap& map;
   unsigned buffers;  // of the warpgroup
+  // The bias of a thread's columns is read while the tensor cores are at a tile's last k-step, where registers are left for it:
+  // two in a register.
+  static constexpr bool AHEAD =
+      BOXES && !SWAP && Steps::HAS<Bias> && !Steps::HAS<Residual> && !BETA && HIGH * SUMS + Y / 8 <= 160;
+  unsigned bias[AHEAD ? Y / 8 : 1];
 
   // The first column or row of X of the warpgroup's sums in `high`.
   __device__ __forceinline__ int x_of(int high) const { return (share * HIGH + high) * 64; }
 
+  // The first along Y of a thread's pair p.
+  __device__ __forceinline__ int y_of(int p) const { return p * 8 + lane % 4 * 2; }
+
+  __device__ __forceinline__ void fetch_bias(const Place& at) {
+    if (!epilogue.aligned_to(2, N)) return;
+#pragma unroll
+    for (int p = 0; p < Y / 8; ++p) bias[p] = *reinterpret_cast<const unsigned*>(epilogue.bias + min(at.n + y_of(p), N - 2));
+  }
   // alpha times V neighbours of a row of C, and what follows.
+  template <int V>
+  __device__ __forceinline__ void finish(float (&v)[V], const Operands<V>& operands) const {
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[i] *= alpha;
+    epilogue.combine(v, operands);
+  }
   template <int V>
   __device__ __forceinline__ void finish(float (&v)[V], const Place& at, int r, int c) const {
     Operands<V> operands;
-#pragma unroll
-    for (int i = 0; i < V; ++i) v[i] *= alpha;
     if constexpr (Epilogue::READS) {  // past the edge what the last row and column have
       r = min(r, M - 1), c = min(c, N - V);
       epilogue.fetch(operands, ((size_t)at.z * M + r) * N + c, c);
     }
-    epilogue.combine(v, operands);
+    finish(v, operands);
   }
   // The sums of pair p (two along Y) in half h (eight lower along X), finished, as one register. PAIRS: what follows reads two
   // neighbours of a row of C at once.
   template <typename E, bool PAIRS>
   __device__ __forceinline__ unsigned packed(const Place& at, int high, int p, int h) const {
     float v[2] = {sums[high][p * 4 + 2 * h], sums[high][p * 4 + 2 * h + 1]};
-    const int x = x_of(high) + warp * 16 + lane / 4 + 8 * h, y = p * 8 + lane % 4 * 2;
-    if constexpr (PAIRS && !SWAP) {
+    const int x = x_of(high) + warp * 16 + lane / 4 + 8 * h, y = y_of(p);
+    if constexpr (PAIRS && AHEAD) {
+      Operands<2> operands;
+      operands.bias[0] = widen(unpack<E>(bias[p], 0)), operands.bias[1] = widen(unpack<E>(bias[p], 1));
+      finish(v, operands);
+    } else if constexpr (PAIRS && !SWAP) {
       finish(v, at, at.m + x, at.n + y);
     } else {
       float a[1] = {v[0]}, b[1] = {v[1]};
@@ -439,7 +462,7 @@ struct Consumer {
     for (int high = 0; high < HIGH; ++high)
 #pragma unroll
       for (int i = 0; i < SUMS; i += 2) {
-        const int x = x_of(high) + warp * 16 + lane / 4 + i % 4 * 4, y = i / 4 * 8 + lane % 4 * 2;
+        const int x = x_of(high) + warp * 16 + lane / 4 + i % 4 * 4, y = y_of(i / 4);
         const int r = at.m + (SWAP ? y : x), c = at.n + (SWAP ? x : y);
         if (pairs) {
           float v[2] = {sums[high][i], sums[high][i + 1]};
@@ -645,6 +668,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M* CLUSTER_N, 1, 1) __launch
       }
       if constexpr (PINGPONG)
         if (any) pass_turn(group);
+      if constexpr (Consumer::AHEAD) mine.fetch_bias(at);
       wgmma_wait<0>();
       release(last);
       if (unit.contributes()) {

@@ -111,6 +111,7 @@ def verdict(found: tuple[float, float, float, float], form: Form, k: int) -> Ver
 
 def compare(device: Device, data: Data, unfused: bool = False) -> Verdict:
     """Compare C, which a launch has just filled, with the reference; unfused: see element_bound."""
+    device.use()
     m, n, k, form = data.key
     found = device.cupy.zeros(4, "float64")
     bound = element_bound(form, unfused)

@@ -119,7 +119,7 @@ def _best(size: tuple[int, int, int], descriptors: tuple[c_void_p, ...]) -> _Alg
     status = ask(_handle(), *descriptors, wanted, 1, byref(found), byref(count))
     if status or not count.value or found.state:
         sizes = " x ".join(map(str, size))
-        raise Refused(f"cublas: cuBLASLt has no fp8 kernel for {sizes}: it wants N and K to be multiples of 16")
+        raise Refused(f"cublas: cuBLASLt has no fp8 kernel for {sizes}: for N and K in multiples of 16 it has")
     return found
 
 

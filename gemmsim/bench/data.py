@@ -90,6 +90,7 @@ def make(device: Device, ask: Ask, seed: int, *, reference: bool = True) -> Data
     reason = supported(ask.form)
     if reason:
         raise GemmsimError(reason)
+    device.use()
     m, n, k, form = ask.m, ask.n, ask.k, ask.form
     out, steps, results = str(form.dtype_c), form.epilogue, form.batch * m * n
     draw = _Drawer(device, seed)

@@ -105,7 +105,7 @@ class Device:
         self.number = number
         self.cupy.cuda.Device(number).use()
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
-        self.stream.use()
+        self.use()
         self._driver = self.cupy.cuda.driver
         self._modules: OrderedDict[str, tuple[Any, dict[str, Function]]] = OrderedDict()
         source = (data_folder("kernels") / "measure.cu").read_text("utf-8")
@@ -114,6 +114,10 @@ class Device:
         self._sink = self.cupy.zeros(1, self.cupy.uint32)
         known = self.cupy.cuda.runtime.getDeviceProperties(number)
         self.sm_count, self.memory_bytes = int(known["multiProcessorCount"]), int(known["totalGlobalMem"])
+
+    def use(self) -> None:
+        """Have CuPy and cuBLAS queue on this device's stream, also where another Device was opened since."""
+        self.stream.use()
 
     @property
     def pci(self) -> str:

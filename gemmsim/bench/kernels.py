@@ -47,6 +47,7 @@ class Prepared:
 
 def prepare(device: Device, task: Task, data: Data) -> Prepared:
     """A task's kernel on its data. Raises Refused, and CuPy's error where the module cannot be loaded."""
+    device.use()
     if task.ask.family == CUBLAS:
         return library(device, task.ask, data, data.c)
     if task.ask.family == "triton":

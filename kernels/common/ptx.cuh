@@ -70,6 +70,12 @@ __device__ __forceinline__ unsigned pack(bfloat_t, float first, float second) {
   return both;
 }
 
+// One of two 16-bit neighbours in a register.
+template <typename E>
+__device__ __forceinline__ E unpack(unsigned both, int i) {
+  return {static_cast<unsigned short>(both >> 16 * i)};
+}
+
 // Copies V elements, 4 to 16 bytes, from global to shared memory in the background; 16 bytes pass L1 by.
 template <int V, typename E>
 __device__ __forceinline__ void copy_async(E* to, const E* from) {

@@ -111,7 +111,7 @@ def test_what_cublaslt_has_not_is_refused(library: FakeLt, form: Form, beta: flo
 
 def test_sizes_without_an_algorithm_are_refused(library: FakeLt) -> None:
     library.status = 15
-    with pytest.raises(Refused, match="cuBLASLt has no fp8 kernel for 5 x 7 x 3: it wants N and K to be multiples"):
+    with pytest.raises(Refused, match="cuBLASLt has no fp8 kernel for 5 x 7 x 3: for N and K in multiples of 16"):
         fp8(form_of(Form("fp8", dtype_c="fp32", layout="NT")))
 
 

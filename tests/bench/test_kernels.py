@@ -49,11 +49,15 @@ class FakeDevice:
         self.names: dict[int, str] = {}
         self.launched: list[tuple[Any, ...]] = []
         self.allowed: list[tuple[str, int]] = []
+        self.used = 0
         driver = SimpleNamespace(launchKernel=self._launch)
         self.cupy = SimpleNamespace(
             cuda=SimpleNamespace(driver=driver), empty=lambda n, kind: _Array(900, n),
             asarray=lambda table: TABLES.append(table) or _Array(950),
         )  # fmt: skip
+
+    def use(self) -> None:
+        self.used += 1
 
     def function(self, path: str, name: str) -> Function:
         handle = 1000 + len(self.names)
@@ -124,6 +128,7 @@ def test_arguments_in_their_order(family: ModuleType, dtype: str, real: Any) -> 
     kinds = [INT, INT, PTR, real, real, real, PTR, PTR, INT, PTR]
     assert values(second[4], kinds) == [3, 5, 300, ALPHA, BETA, 1.0, 400, 500, 5, 900]
     assert ("gemm", 50_000) in device.allowed
+    assert device.used == 1  # before anything is queued on its stream
     assert prepared.columns() == {"threads": 128, "smem_bytes": 50_256, "blocks_per_sm": 2, "workspace_bytes": 4096}
 
 

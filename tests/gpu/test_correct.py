@@ -74,12 +74,38 @@ def test_fp8_by_cublaslt(rig: Any, data_of: Any) -> None:
     assert faults(rig, data_of, sized([Task(i, a, Kernel()) for i, a in enumerate(asks)], shapes)) == []
 
 
+def test_another_device_opened_meanwhile_changes_nothing(rig: Any) -> None:
+    """CuPy and cuBLAS queue on the stream of the one that was opened last, unless they are told."""
+    import numpy as np
+
+    from gemmsim.bench.check import compare
+    from gemmsim.bench.data import ALPHA, make
+    from gemmsim.bench.device import Device
+    from gemmsim.bench.task import Kernel
+
+    other = Device(0)
+    for seed in range(4):
+        asked = ask((255, 256, 257), "cublas", {}, Form("fp32"))
+        rig.device.spin(5e-3)  # what is not queued behind this comes too early
+        data = make(rig.device, asked, seed)
+        product = data.a.get().reshape(255, 257).astype(float) @ data.b.get().reshape(257, 256).astype(float)
+        np.testing.assert_allclose(data.reference.get().reshape(255, 256), ALPHA * product, rtol=1e-9, atol=1e-9)
+        prepared = prepare(rig.device, Task(0, asked, Kernel()), data)
+        rig.device.spin(5e-3)
+        data.poison(rig.device)
+        prepared.launch()
+        assert compare(rig.device, data).reason == ""
+        other.use()
+
+
 def test_fp8_that_cublaslt_has_not_is_refused(rig: Any, data_of: Any) -> None:
     from gemmsim.bench.task import Kernel
 
     asks = [ask((64, 64, 64), "cublas", {}, Form("fp8")), ask((64, 60, 60), "cublas", {}, Form("fp8", layout="NT"))]
-    found = faults(rig, data_of, [Task(i, a, Kernel()) for i, a in enumerate(asks)])
-    assert ["refused: cublas: " in one for one in found] == [True, True]
+    [wrong_layout], odd = (faults(rig, data_of, [Task(0, a, Kernel())]) for a in asks)
+    assert "refused: cublas: fp8 in layout NN" in wrong_layout
+    # newer versions take sizes that are no multiples of 16
+    assert odd == [] or "refused: cublas: cuBLASLt has no fp8 kernel for 64 x 60 x 60" in odd[0]
 
 
 @pytest.mark.parametrize("family", families())

@@ -69,6 +69,6 @@ def test_a_study_in_a_journal_is_carried_on_by_a_worker(store_folder: Path, caps
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_triton(store_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = tune(capsys, 512, 512, 256, "--dtype", "bf16", "--trials", 6)
+    found = tune(capsys, 512, 512, 256, "--dtype", "bf16", "--family", "triton", "--trials", 6)
     assert (found["family"], found["status"], found["in_turn"]) == ("triton", "ok", True)
     assert found["cublas_time_s"] > 0
