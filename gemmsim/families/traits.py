@@ -67,6 +67,8 @@ class Traits:
     b_copy_bytes: FloatArray
     scalar_loads: FloatArray  # loads a thread makes one element at a time, because a row stride is unaligned
     repeats_rows: BoolArray  # rows past M are read again (wrapped), not skipped
+    #: lines of 128 B that loads of single elements look up for one lane each: the lanes of a warp lie rows apart
+    scattered_lines: FloatArray = field(default_factory=_zeros)
     #: rows of A past M are the last row again: requests of all blocks for the same few lines
     repeats_last: BoolArray = field(default_factory=_no)
     #: lines of 128 B that a request crosses since rows of A (of B) begin anywhere on them, mean

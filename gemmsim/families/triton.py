@@ -60,8 +60,10 @@ PRIORS: Mapping[str, Prior] = {
     "start": Prior(3.2, 0.7, 17),
     "prologue_slots": Prior(17, 1, 100),
     "epilogue_slots": Prior(10, 0.5, 60),
-    "scalar_slots": Prior(40, 2, 200),
-    "scalar_clk": Prior(20, 0.5, 300),
+    "scalar_slots": Prior(6, 4, 9),  # in SASS 5.2 to 8: load, PRMT, store, address, mask
+    "scalar_clk": Prior(6, 0.2, 60),
+    "line_clk": Prior(0.3, 0.1, 1.0),
+    "scattered_latency": Prior(3.0, 0.5, 12.0),
     "spill_clk": Prior(8, 5, 12),
     "spill_lone_clk": Prior(12, 5, 30),
     "spill_miss": Prior(3, 1, 8),
@@ -155,7 +157,7 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
     loads = np.ceil(copies_a / COPY_BYTES) + np.ceil(copies_b / COPY_BYTES)
     mma = np.where(wgmma, 0, (rows * columns * bk * e / 4096 + fragment_bytes / 512) / w)
     a_ok, b_ok = (np.ones(1, bool),) * 2 if align else aligned(problem)
-    scalar = np.where(a_ok, 0, copies_a / e) + np.where(b_ok, 0, copies_b / eb)
+    scalar_a, scalar_b = np.where(a_ok, 0, copies_a / e), np.where(b_ok, 0, copies_b / eb)
     # B that is widened, or that wgmma wants K-major and 8- or 32-bit memory does not hold so, goes through registers
     turned = wgmma & (e != 2) & (problem.layout[1] == "N")
     reworked = turned | (eb != e)
@@ -200,7 +202,8 @@ def traits(problem: Gemm, config: Config, launch: Launch, arch: Arch, align: boo
         b_row_bytes=(bk if problem.layout[1] == "T" else bn) * eb,
         a_copy_bytes=np.minimum(COPY_BYTES, copies_a),
         b_copy_bytes=np.minimum(COPY_BYTES, copies_b),
-        scalar_loads=scalar,
+        scalar_loads=scalar_a + scalar_b,
+        scattered_lines=scalar_b * 32 * w if problem.layout[1] == "N" else zero,  # lanes run down B's rows
         repeats_rows=np.ones(1, bool),
     )
 

@@ -36,7 +36,8 @@ def latency_clk(x: Case, cold_a: FloatArray, cold_b: FloatArray) -> FloatArray:
     )
     each = np.where(t.asynchronous, np.where(t.path == WGMMA, 0, c["async_load_clk"]), c["load_batch_clk"])
     own = c["chain_clk"] * t.chain_instructions + c["barrier_clk"] * t.barrier_warps + t.step_clk
-    return np.asarray(rounds + each * t.loads + own + c["scalar_clk"] * t.scalar_loads)
+    scattered = c["scattered_latency"] * near * (t.scattered_lines > 0)
+    return np.asarray(rounds + each * t.loads + own + c["scalar_clk"] * t.scalar_loads + scattered)
 
 
 def loader_clk(x: Case) -> FloatArray:

@@ -1,8 +1,10 @@
-"""README's error table: `python studies/h200/errors.py`. Held out: new shapes with new configurations."""
+"""README's error table: `python studies/h200/errors.py [FAMILY]`. Held out: new shapes with new configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -73,19 +75,31 @@ def simt(facts: bool, seeds: int = 10) -> Iterator[tuple[str, Errors]]:
         yield what, errors(predicted, measured, shape[here], noise=NOISE_FLOOR["fp32"])
 
 
+@functools.cache
+def scored(name: str, others: tuple[str, ...], aligned: bool, facts: bool) -> Mapping[str, Errors]:
+    """Errors of a file's rows by slice, ten seeds; others: files that are always fitted; aligned: those rows alone."""
+    rows = read_measured(str(HERE / f"{name}.csv.gz"))
+    if aligned:
+        p = rows.problem
+        rows = rows.take(~rows.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
+    fixed = joined([read_measured(str(HERE / f"{other}.csv.gz")) for other in others]) if others else None
+    return held_out(rows, seeds=10, fit_with=fixed, facts=facts)
+
+
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("family", nargs="?", default="", help="lines of this family alone")
+    family = parser.parse_args().family
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for what, name, others, part, alone in LINES:
-        rows = read_measured(str(HERE / f"{name}.csv.gz"))
-        if part == "no spills, aligned" and not others:  # fitted without them too
-            p = rows.problem
-            rows = rows.take(~rows.spills & (p.n % ALIGNED == 0) & (p.k % ALIGNED == 0))
-        fixed = joined([read_measured(str(HERE / f"{other}.csv.gz")) for other in others]) if others else None
+        if not name.startswith(family):
+            continue
+        aligned = part == "no spills, aligned" and not others  # fitted without the rest, too
         for facts in (True, False) if alone else (True,):
-            found = held_out(rows, seeds=10, fit_with=fixed, facts=facts)
-            print(row(what, "compiler facts" if facts else "tile alone", found[part]), flush=True)
-    for facts in (True, False):
+            found = scored(name, others, aligned, facts)[part]
+            print(row(what, "compiler facts" if facts else "tile alone", found), flush=True)
+    for facts in (True, False) if "simt".startswith(family) else ():
         for what, e in simt(facts):
             print(row(what, "compiler facts" if facts else "tile alone", e), flush=True)
 

@@ -2,9 +2,9 @@
 `tensor_versus.py show ROWS`.
 
 draw: for each shape of the bars the fastest wgmma configurations of the campaign (wgmma_bf16.csv.gz) and a few found by
-hand, and 20 of Triton; at 4096 cubed wgmma with bias and GELU in the epilogue; at 4096 and 8192 cubed fp8 and tf32;
-mma at 4096 cubed. show: the fastest of each against cuBLAS, each timed in turn with it, and the geometric means. The
-picks come from another run, on another machine, than the times.
+hand, and 20 of Triton; at 4096 and 8192 cubed fp8 and tf32; mma at 4096 cubed. show: the fastest of each against
+cuBLAS, each timed in turn with it, and the geometric means. The picks come from another run, on another machine, than
+the times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ SMALL: tuple[Shape, ...] = (
 )  # fmt: skip
 CUBES: tuple[Shape, ...] = ((4096, 4096, 4096), (8192, 8192, 8192))
 FIRST = 4  # of a shape in the campaign
-FUSED = "bias,gelu"
 
 
 def wgmma(bm: int, bn: int, bk: int, stages: int, **more: int) -> dict[str, int]:
@@ -90,8 +89,6 @@ def rows(measured: str) -> Iterator[dict[str, Any]]:
         for bm, bn, bk, warps, stages in TRITON:
             tile = {"bm": bm, "bn": bn, "bk": bk, "num_warps": warps, "num_stages": stages}
             yield row("triton", "bf16", shape, tile)
-    turns = (wgmma(128, 128, 64, 6, **PAIR, pingpong=1), wgmma(128, 192, 64, 4, pingpong=1))
-    yield from (row("wgmma", "bf16", CUBES[0], c, epilogue=FUSED) for c in (*USUAL, *turns))
     yield from (row("mma", "bf16", CUBES[0], c) for c in MMA)
     for shape in CUBES:
         for dtype, bk in (("fp8", 128), ("tf32", 32)):
@@ -124,7 +121,7 @@ def fastest(table: Table, shape: Shape, **wanted: str) -> int | None:
 
 def line(table: Table, shape: Shape, name: str, **wanted: str) -> float:
     """Print the fastest of a kind; its ratio."""
-    i = fastest(table, shape, epilogue=wanted.pop("epilogue", ""), **wanted)
+    i = fastest(table, shape, epilogue="", **wanted)
     if i is None:
         return float("nan")
     work, ratio = 2e-12 * float(np.prod(shape)), float(table.number("ratio")[i])
@@ -149,28 +146,6 @@ def show(args: argparse.Namespace) -> None:
         line(table, shape, "fp8 ", family="wgmma", dtype="fp8")
         line(table, shape, "tf32 ", family="wgmma", dtype="tf32")
     line(table, CUBES[0], "mma ", family="mma", dtype="bf16")
-    _fused(table)
-
-
-def _fused(table: Table) -> None:
-    """What bias and GELU add to the fastest plain kernel, each as a share of cuBLAS's plain product beside it."""
-    plain, fused = (fastest(table, CUBES[0], family="wgmma", dtype="bf16", epilogue=steps) for steps in ("", FUSED))
-    if plain is None or fused is None:
-        return
-    times = [float(np.min(_times(table, steps))) for steps in ("", FUSED)]
-    other = table.number("cublas_time_s")
-    print(f"\nbias and GELU at 4096x4096x4096: {times[1] * 1e6:.1f} us over {times[0] * 1e6:.1f} us plain, "
-          f"{times[1] / times[0] - 1:.1%} more ({key(table, fused)}); cuBLAS {other[plain] * 1e6:.1f} us, "
-          f"with a kernel for both {other[fused] * 1e6:.1f} us")  # fmt: skip
-
-
-def _times(table: Table, steps: str) -> np.ndarray:
-    sizes = np.stack([table.whole(d) for d in "mnk"], 1)
-    right = (sizes == CUBES[0]).all(1) & np.asarray(
-        [f == "wgmma" and d == "bf16" and e == steps and s == "ok" for f, d, e, s in
-         zip(*(table.text(c) for c in ("family", "dtype", "epilogue", "status")), strict=True)]
-    )  # fmt: skip
-    return np.asarray(table.number("time_s")[right])
 
 
 def _drawing(parser: argparse.ArgumentParser) -> None:

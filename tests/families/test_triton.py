@@ -80,6 +80,22 @@ def test_copies_and_stages() -> None:
     assert one(single.prologue_loads) == 0
 
 
+@pytest.mark.parametrize(
+    ("sizes", "lines"), [({}, 0), ({"k": 4097}, 0), ({"n": 4097}, 8192), ({"n": 4097, "k": 4097}, 8192)]
+)
+def test_lanes_run_down_the_rows_of_an_unaligned_b(sizes: dict[str, int], lines: int) -> None:
+    """The layouts of Triton 3.6's TTGIR: threadsPerWarp [32, 1] for B with N no multiple of 16, [1, 32] for A."""
+    assert one(traits(**sizes).scattered_lines) == lines  # a line for each of 64 x 128 elements
+
+
+def test_an_unaligned_n_costs_more_than_an_unaligned_k() -> None:
+    """Of a square tile, which then loads as many elements alone of A as of B."""
+    config = families.config("triton", TILE)
+    times = [predict(4096, n, k, gpu="h200_sxm", dtype="bf16", family="triton", config=config).time_s[0]
+             for n, k in ((4096, 4096), (4096, 4097), (4097, 4096), (4097, 4097))]  # fmt: skip
+    assert times == sorted(times)
+
+
 def test_unaligned_rows_are_loaded_by_the_element_and_not_pipelined() -> None:
     for sizes, elements in (({"n": 4097}, 64 * 128 / 256), ({"k": 4097}, 128 * 64 / 256)):
         t = traits(**sizes)
