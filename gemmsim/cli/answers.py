@@ -112,21 +112,30 @@ def send_json(value: Any) -> None:
     send(json.dumps(value, indent=2, ensure_ascii=False) + "\n", None)
 
 
-def show(study: Study, tables: Mapping[str, Table], format: str, more: Mapping[str, Any]) -> None:
-    """Tables to stdout: as text, as JSON, or the first as CSV."""
+def show(
+    study: Study, tables: Mapping[str, Table], format: str, more: Mapping[str, Any], files: Collection[str] = ()
+) -> None:
+    """Tables to stdout: as text, long ones cut, as JSON, or the first as CSV. files: tables that have a CSV file."""
     if format == "json":
         send_json(document(study, tables, more))
     elif format == "csv":
         _csv(next(iter(tables.values())), None)
     else:
         click.echo(study.title)
-        for table in tables.values():
+        for name, table in tables.items():
             click.echo(f"\n{table.title}")
-            _show(table)
+            _show(table.brief, _cut(table, f"in {name}.csv" if name in files else "with --format json"))
 
 
-def _show(table: Table) -> None:
-    """A table as text: the cells of the page, its notes below."""
+def _cut(table: Table, where: str) -> tuple[str, ...]:
+    """What is left out of a table that is too long for a terminal, and where it is: a line, or none."""
+    told = table.told
+    left = len(table) - len(told.rows)
+    return (f"{len(told.rows)} of {len(table)} rows, {told.which}: {left} more {where}.",) if left else ()
+
+
+def _show(table: Table, cut: Sequence[str]) -> None:
+    """A table as text: the cells of the page, what was cut and its notes below."""
     titles = [c.title for c in table.shown]
     right = [table.numeric(c.key) for c in table.shown]
     lines = [titles, *table.text()]
@@ -135,7 +144,8 @@ def _show(table: Table) -> None:
     columns = [Column(str(i), title) for i, title in enumerate(padded[0])]
     rows = [{str(i): text for i, text in enumerate(line)} for line in padded[1:]]
     room = max(60, min(shutil.get_terminal_size().columns, 120))
-    emit(rows, columns, "table", None, notes=[line for note in table.notes for line in textwrap.wrap(note, room)])
+    emit(rows, columns, "table", None,
+         notes=[line for note in (*cut, *table.notes) for line in textwrap.wrap(note, room)])  # fmt: skip
 
 
 def write(answer: Report, folder: Path, pictures: Sequence[str]) -> Written:

@@ -127,7 +127,7 @@ def run_one(study: Study, wanted: Wanted, out: str | None, format: str) -> None:
     timer = _timers([study], wanted, [folder])[0]
     found = _answered(study, folder, timer)
     written = write(found, folder, wanted.pictures)  # first: who reads only the head of the tables has the page too
-    show(study, found.shown, format, found.more)
+    show(study, found.shown, format, found.more, files=found.files)
     click.echo(f"\n{said_written(written)}", err=True)
 
 

@@ -49,6 +49,23 @@ def span(shares: Iterable[Any], digits: int = 1) -> str:
     return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
+def count(number: int, what: str) -> str:
+    """So many of something: 1 edge, 5 edges."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def signed(shares: Iterable[Any], digits: int = 1) -> str:
+    """Differences in a sentence, the least and the largest, with their signs: -2.0 to +3.5 %."""
+    found = list(shares)
+    low, high = (_signed(100 * share, digits) for share in (min(found), max(found)))
+    return f"{high} %" if low == high else f"{low} to {high} %"
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:z.{digits}f}"
+    return f"+{text}" if float(text) > 0 else text
+
+
 def listed(parts: Sequence[str]) -> str:
     """a, b and c."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

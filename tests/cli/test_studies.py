@@ -78,7 +78,7 @@ def test_an_error_of_one_study_names_its_file(folder: Path, capsys: pytest.Captu
 
 
 def test_who_reads_only_the_head_of_the_tables_has_the_files_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed(*_: object) -> None:
+    def closed(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr("gemmsim.cli.studies.show", closed)

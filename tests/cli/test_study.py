@@ -83,6 +83,37 @@ def test_without_altair_tables_come_and_one_sentence_says_how_to_get_the_page(
     assert sorted(p.name for p in (folder / "here").iterdir()) == ["candidates.csv", "picks.csv", "terms.csv"]
 
 
+def test_a_long_table_is_cut_in_the_terminal_and_whole_elsewhere(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_drawing(monkeypatch)
+    assert ran("wave_quantization", "--out", "here") == 0
+    out = capsys.readouterr().out
+    with (folder / "here" / "timed.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 200
+    assert f"20 of {len(rows)} rows, furthest from their prediction first: {len(rows) - 20} more in timed.csv." in out
+    assert len(out.splitlines()) < 100
+    worst = max(rows, key=lambda row: abs(float(row["error"])))
+    after = out[out.index("Measured beside the curves") :].splitlines()
+    assert f"{100 * float(worst['error']):.1f} %" in after[2]
+    assert len([line for line in after if "128x" in line]) == 20
+    assert ran("wave_quantization", "--out", "here", "--format", "json") == 0
+    assert len(json.loads(capsys.readouterr().out)["timed"]) == len(rows)
+
+
+def test_a_table_without_a_file_says_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
+    from gemmsim.cli.answers import show
+    from gemmsim.report.table import Column, table
+    from gemmsim.study import open_study
+
+    long = table("long", "Long", [Column("n", "number")], [{"n": i} for i in range(60)], "A note.")
+    show(open_study("llama2_7b"), {"long": long}, "table", {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["20 of 60 rows, the first: 40 more with --format json.", "A note."]
+    assert [line.strip() for line in lines[lines.index("Long") + 1 : -2]] == ["number", *map(str, range(20))]
+
+
 def test_a_dry_run_shows_the_plan_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ran("llama2_7b", "--dry-run") == 0
     out = capsys.readouterr().out

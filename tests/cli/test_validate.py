@@ -33,6 +33,25 @@ def test_the_shipped_calibration_on_the_shipped_rows(capsys: pytest.CaptureFixtu
     assert found["no spills, aligned"]["top1_regret_pct"] < 5
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("waves", 366), ("padding_triton", 198), ("padding_wgmma", 86), ("padding_mma", 314), ("triton_skinny", 176),
+     ("triton_llama2_7b", 50)],
+)  # fmt: skip
+def test_the_rows_of_studies_are_read(capsys: pytest.CaptureFixture[str], name: str, rows: int) -> None:
+    code, out, err = run(capsys, "--rows", ROWS / f"{name}.csv.gz", "--format", "json")
+    assert (code, err) == (0, "")
+    every = json.loads(out)[0]
+    assert (every["slice"], every["rows"]) == ("all", rows)
+    assert 0 < every["mape_pct"] < 50
+
+
+def test_rows_of_two_epilogues_are_refused_and_name_them(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--rows", ROWS / "wgmma_fused.csv.gz")
+    assert (code, out) == (2, "")
+    assert "column epilogue holds nothing, bias,gelu: expected one epilogue a file" in err
+
+
 def test_a_table_names_condition_and_noise_floor(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--rows", REGISTER)
     assert code == 0

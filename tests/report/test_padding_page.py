@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from studies_under_test import opened
 
 from gemmsim.report.padding import plan, report
-from gemmsim.report.padding.numbers import NOTHING, candidates, curves, gains, recorded
+from gemmsim.report.padding.measured import padded, recorded
+from gemmsim.report.padding.numbers import NOTHING, candidates, curves, gains
 from gemmsim.report.padding.words import section, verdict
 from gemmsim.study import open_study
 from gemmsim.study.padding import PaddingStudy
@@ -67,7 +69,7 @@ def test_notes_name_what_cannot_launch_and_what_is_taken(outcome: Outcome) -> No
 
 
 def test_sentences_are_made_of_the_numbers(outcome: Outcome) -> None:
-    when, *problems, measured = verdict(outcome)
+    when, gained, off, neighbours, *problems = verdict(outcome)
     assert len(problems) == 2
     shares = [r["gain_share"] for r in gains(outcome).rows() if r["problem"] == "odd K"]
     assert when == (
@@ -79,12 +81,51 @@ def test_sentences_are_made_of_the_numbers(outcome: Outcome) -> None:
     assert f"{100 * case.padding.best.gain_share:.0f} % less time" in problems[0]
     assert "both: pad K 588 to 592, " in problems[0]
     assert problems[1] == "odd M (1023 x 512 x 512): no gain predicted on any GPU."
-    assert "triton 8192 x 1280 x 588 against 8192 x 1280 x 592: 75.0 % less time measured" in measured
+    (row,) = padded(outcome).rows()
+    assert "odd K: Triton K 588 to 592, 75 % less time (" in gained
+    assert gained.endswith(f"({100 * row['predicted_gain']:.0f} %).")
+    assert f"the 2 timed points on h200_sxm are off by {100 * row['mean_error']:.1f} % on average" in off
+    assert neighbours.startswith("1 pair of recorded neighbours on h200_sxm")
+    assert "triton 8192 x 1280 x 588 against 8192 x 1280 x 592, 75.0 % less time measured" in neighbours
     lines = list(section([r for r in gains(outcome).rows() if r["problem"] == "odd K"]))
     assert len(lines) == 1
     assert lines[0].startswith("h200_sxm: wgmma: stride_a")
     assert "mma is taken, " in lines[0]
     assert "padded, wgmma takes " in lines[0]
+
+
+def test_measured_padding_is_of_the_fastest_rows_and_their_own_predictions(outcome: Outcome) -> None:
+    (row,) = padded(outcome).rows()
+    asked, other = outcome.held
+    assert (row["problem"], row["kernel"], row["points"], row["pad"]) == ("odd K", "Triton", 2, "K 588 to 592")
+    assert (row["time_s"], row["padded_s"], row["gain_share"]) == (asked.time_s, other.time_s, pytest.approx(0.75))
+    assert row["predicted_gain"] == pytest.approx(1 - other.predicted_s / asked.predicted_s)
+    errors = [h.predicted_s / h.time_s - 1 for h in outcome.held]
+    assert row["mean_error"] == pytest.approx(sum(map(abs, errors)) / 2)
+    assert row["worst_error"] in [pytest.approx(e) for e in errors]
+
+
+def test_a_larger_size_that_takes_longer_gains_nothing(outcome: Outcome) -> None:
+    asked, other = outcome.held
+    slow = replace(outcome, held=(asked, replace(other, time_s=2 * asked.time_s)))
+    assert "odd K: Triton gains nothing at any larger size timed." in "\n".join(verdict(slow))
+    (row,) = padded(replace(outcome, held=(other,))).rows()
+    assert (row["time_s"], row["pad"], row["gain_share"]) == (None, "", None)
+
+
+def test_of_many_neighbours_the_largest_gains_and_the_worst_predictions_are_told(outcome: Outcome) -> None:
+    (one,) = outcome.neighbours
+    pairs = [replace(one, measured_s=(1.0, 0.01 * i), predicted_s=(1.0, 0.01 * i)) for i in range(1, 60)]
+    pairs[40] = replace(pairs[40], predicted_s=(1.0, 0.01))
+    table = recorded(replace(outcome, neighbours=tuple(pairs)))
+    assert [round(r["measured_gain"], 2) for r in table.brief.rows()[:11]] == [
+        *(round(1 - 0.01 * i, 2) for i in range(1, 11)), 0.59]  # fmt: skip
+    assert len(set(table.told.rows)) == len(table.brief) == 20
+    sections = {s.title: s for s in page(replace(outcome, neighbours=tuple(pairs))).sections}
+    section = sections["Measured: recorded neighbours"]
+    assert section.charts[0].title.endswith("those predicted worst, 20 of 59 pairs")
+    assert len(drawn(section.charts[0].chart)) == 20
+    assert len(section.folded[0]) == 59
 
 
 def drawn(chart: Any) -> list[dict[str, Any]]:
@@ -146,7 +187,7 @@ def test_the_page_renders_and_says_what_no_row_measured(outcome: Outcome, tmp_pa
     assert "No size of these curves was measured: odd M." in html
     assert "fitted on h200_sxm" in html
     assert len(plan(outcome.study).tables["problems"]) == 2
-    assert set(report(outcome.study, outcome).files) == {"gains", "recorded", "candidates", "curves"}
+    assert set(report(outcome.study, outcome).files) == {"gains", "padded", "recorded", "candidates", "curves"}
     (tmp_path / "bare.yaml").write_text(YAML.replace("rows: [rows.csv]\n", "").replace("a100_sxm_80gb, ", ""))
     bare = open_study(str(tmp_path / "bare.yaml")).run()
     assert "Nothing measured stands beside these predictions." in list(verdict(bare))

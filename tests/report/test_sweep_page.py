@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gemmsim.report.kinds import plan_of, report_of
-from gemmsim.report.sweep import numbers
+from gemmsim.report.sweep import measured, numbers
 from gemmsim.report.sweep.verdict import verdict
 from gemmsim.study import open_study
 from gemmsim.study.sweep import SweepStudy
@@ -55,7 +55,7 @@ def point(size: int, time_s: float, waves: int = 1, bound: str = "dram", basis: 
                  1e7, waves, 1, bound, basis)  # fmt: skip
 
 
-def measured(curve: str, size: int, time_s: float, predicted_s: float) -> Timed:
+def timed(curve: str, size: int, time_s: float, predicted_s: float) -> Timed:
     return Timed("h200_sxm", "up", curve, "rows.csv", size, "wgmma", "128x256x64", 3, time_s, 1e6 * size / time_s,
                  5e-6 / time_s, predicted_s, None, None)  # fmt: skip
 
@@ -72,8 +72,8 @@ def outcome(tmp_path: Path) -> Outcome:
     )
     edge = Edge("h200_sxm", "up", whole[1], whole[2], None, (Scheduled(1, 10.5e-6), Scheduled(2, 41e-6)),
                 {"stream": stream[2]})  # fmt: skip
-    timed = (measured("whole", 128, 11e-6, 10.5e-6), measured("stream", 128, 8e-6, 10e-6))
-    return Outcome(study, lines, (edge,), timed)
+    found = (timed("whole", 128, 11e-6, 10.5e-6), timed("stream", 128, 8e-6, 10e-6))
+    return Outcome(study, lines, (edge,), found)
 
 
 def test_the_edge_table_says_what_is_lost_and_what_another_curve_gains(outcome: Outcome) -> None:
@@ -104,10 +104,69 @@ def test_reach_is_of_the_fastest_curve_at_each_size(outcome: Outcome) -> None:
 
 
 def test_measured_gains_are_of_measured_rows_alone(outcome: Outcome) -> None:
-    whole, stream = numbers.timed(outcome).rows()
+    whole, stream = measured.timed(outcome).rows()
     assert whole["gain"] is None
     assert stream["gain"] == pytest.approx(11 / 8 - 1)
+    assert stream["predicted_gain"] == pytest.approx(10.5 / 10 - 1)
     assert stream["error"] == pytest.approx(10 / 8 - 1)
+
+
+def on_edge(outcome: Outcome) -> Outcome:
+    """Both curves timed on both sides of the edge; stream slower before it, which was not foreseen."""
+    found = (
+        timed("whole", 128, 11e-6, 10.5e-6), timed("whole", 256, 44e-6, 40e-6),
+        timed("stream", 128, 12e-6, 10e-6), timed("stream", 256, 22e-6, 20e-6),
+    )  # fmt: skip
+    return replace(outcome, timed=found)
+
+
+def test_errors_are_averaged_by_curve_without_their_sign(outcome: Outcome) -> None:
+    whole, stream = measured.by_curve(on_edge(outcome)).rows()
+    off = [10.5 / 11 - 1, 40 / 44 - 1]
+    assert (whole["points"], whole["mean_error"]) == (2, pytest.approx(-sum(off) / 2))
+    assert (whole["worst_error"], whole["worst_at"]) == (pytest.approx(off[1]), "M 256")
+    assert (whole["both"], whole["faster"]) == (None, None)
+    assert (stream["both"], stream["faster"], stream["faster_foreseen"]) == (2, 1, 1)
+    assert (stream["slower"], stream["slower_foreseen"]) == (1, 0)  # 11 over 12 measured, 10.5 over 10 predicted
+    assert (stream["least"], stream["least_at"]) == (pytest.approx(11 / 12 - 1), "M 128")
+
+
+def test_measured_edges_have_both_sides_and_what_the_rate_loses(outcome: Outcome) -> None:
+    before, after = measured.at_edges(on_edge(outcome)).rows()
+    assert [(r["size"], r["waves"], r["time_s"]) for r in (before, after)] == [(128, 1, 11e-6), (256, 2, 44e-6)]
+    assert (before["lost"], after["lost"]) == (None, pytest.approx(1 - 2 * 11 / 44))
+    assert after["predicted_lost"] == pytest.approx(1 - 2 * 10.5 / 40)
+    assert before["gain_0"] == pytest.approx(11 / 12 - 1)
+    assert (after["gain_0"], after["predicted_gain_0"]) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert not len(measured.at_edges(outcome))  # timed on one side alone
+
+
+def test_measured_edges_and_errors_are_told_first(outcome: Outcome) -> None:
+    _, _, edge, beside, off, gained, *_ = verdict(on_edge(outcome))
+    assert edge == "Measured at 1 of the 1 edge: the rate falls by 50.0 %; of the same rows 47.5 % is predicted."
+    assert "just past an edge stream +100.0 % (+100.0 %); at the last size before one stream -8.3 % (+5.0 %)" in beside
+    assert "by curve: whole 6.8 %, stream 12.9 %; furthest off is stream at M 128, predicted 16.7 % too short." in off
+    assert "more than 1 % slower at 1 (foreseen at 0), from -8.3 % (M 128) to 100.0 % (M 256)." in gained
+
+
+def test_measured_reach_is_of_the_fastest_timed_row_of_each_size(outcome: Outcome) -> None:
+    assert not len(measured.reached(outcome))  # nothing was timed at the first size
+    first = (timed("whole", 64, 11e-6, 10e-6), timed("stream", 64, 10e-6, 10e-6))
+    found = replace(outcome, timed=(*first, timed("whole", 128, 10.9e-6, 1e-5), timed("whole", 256, 4e-5, 4e-5)))
+    [row] = measured.reached(found).rows()
+    assert (row["first_s"], row["curve"], row["short_to"]) == (10e-6, "stream", 128)
+    assert (row["most_share"], row["most_at"]) == (pytest.approx(0.5), 64)
+    assert "within 10 % of the time at M 64 up to M 128; 50 % of the memory's bandwidth at best." in "\n".join(
+        verdict(found)
+    )
+    assert not len(measured.reached(replace(found, study=replace(outcome.study, show=("rate",)))))
+
+
+def test_of_a_long_table_of_points_those_furthest_off_are_told(outcome: Outcome) -> None:
+    many = tuple(timed("whole", size, 1e-5, 1e-5 * (1 + size / 1000)) for size in range(1, 60))
+    told = measured.timed(replace(outcome, timed=many)).told
+    assert told.rows == tuple(range(58, 38, -1))
+    assert told.which == "furthest from their prediction first"
 
 
 def test_the_verdict_follows_the_figures(outcome: Outcome) -> None:
@@ -122,8 +181,14 @@ def test_the_verdict_follows_the_figures(outcome: Outcome) -> None:
     assert "20.0 % at worst (M 64)" in text
     assert "at most 10 % longer than at M 64 up to M 128, and DRAM or L2 bounds it up to M 128" in text
     assert "2 points on h200_sxm" in text
-    assert "predicted 14.8 % off on average, 25.0 % at worst" in text
-    assert "Measured, stream against whole, the fastest timed of each: more than 1 % faster at 1 of 1 point" in text
+    assert (
+        "off on average, by curve: whole 4.5 %, stream 25.0 %; furthest off is stream at M 128, predicted 25.0 % too"
+        in text
+    )
+    assert (
+        "Measured, stream against whole, the fastest timed of each at 1 point: more than 1 % faster at 1 (foreseen"
+        in text
+    )
     assert "1 of all 6 points lie outside their range" in text
 
 
@@ -145,7 +210,7 @@ def test_the_verdict_says_so_where_nothing_is_gained_measured_or_crossed(outcome
 def test_charts_are_valid_and_hold_every_point(outcome: Outcome, what: str) -> None:
     import vl_convert
 
-    points, timed, edges = numbers.points(outcome), numbers.timed(outcome), numbers.edges(outcome)
+    points, timed, edges = numbers.points(outcome), measured.timed(outcome), numbers.edges(outcome)
     spec: Any = charts.against_size(points, timed, what, "m", True, edges).to_dict()
     assert vl_convert.vegalite_to_vega(spec)["marks"]
     values = [v for data in spec["datasets"].values() for v in data if "who" in v]
@@ -158,7 +223,7 @@ def test_charts_are_valid_and_hold_every_point(outcome: Outcome, what: str) -> N
 
 
 def test_a_linear_axis_ends_at_the_sizes(outcome: Outcome) -> None:
-    spec: Any = charts.against_size(numbers.points(outcome), numbers.timed(outcome), "rate", "m", False).to_dict()
+    spec: Any = charts.against_size(numbers.points(outcome), measured.timed(outcome), "rate", "m", False).to_dict()
     scales = [layer["encoding"]["x"]["scale"] for layer in spec["layer"] if "x" in layer["encoding"]]
     assert {tuple(scale["domain"]) for scale in scales} == {(64, 256)}
     assert all("type" not in scale for scale in scales)

@@ -143,6 +143,10 @@ def test_measured_rows_on_a_curve_are_the_fastest_of_their_size(outcome: Outcome
     assert [(h.kernel, h.size, h.time_s, h.rows) for h in outcome.held] == [
         ("Triton", 588, 2e-5, 5), ("Triton", 592, 1e-5, 5)]  # fmt: skip
     assert all(h.key.startswith("128x128x64") for h in outcome.held)
+    for h in outcome.held:
+        config = {"bm": 128, "bn": 128, "bk": 64, "num_warps": 4, "num_stages": 3, "group_m": 8}
+        p = gemmsim.predict(8192, 1280, h.size, gpu="h200_sxm", family="triton", config=config)
+        assert h.predicted_s == pytest.approx(float(p.time_s[0]))
 
 
 def test_neighbours_are_of_the_same_configurations_the_less_aligned_first(outcome: Outcome, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemmsim.hardware import Gpu
 from gemmsim.model.intervals import CLASSES
-from gemmsim.report.table import Column, Table, table
+from gemmsim.report.table import Column, Table, Telling, largest, table
 from gemmsim.study.evidence.judged import Evidence, Judged, Ranking
 from gemmsim.study.recorded import DEFAULTS, FITTED, NEW, Recorded
 
@@ -83,7 +83,8 @@ def classes(found: Evidence) -> Table:
     ]
     rows.sort(key=lambda r: (str(r["kernel"]), place[str(r["shape_class"])]))
     shown = (Column("kernel", "kernel"), Column("shape_class", "shape"), *_ERRORS)
-    return table("classes", "Errors by class of shape", shown, rows)
+    worst = Telling(largest([float(r["mape"]) for r in rows]), "the largest errors on average first")
+    return table("classes", "Errors by class of shape", shown, rows, telling=worst)
 
 
 def coverage(found: Evidence) -> Table:

@@ -76,14 +76,9 @@ def _picks(regrets: Table) -> Section:
         Chart("regret_first", "What the first pick loses: share of shapes", charts.regret_shares(regrets, "regret")),
         Chart("regret_five", "What the best of the first five loses", charts.regret_shares(regrets, "regret_of_5")),
     ]
-    most = _first(regrets, _MOST_REGRETS)
+    most = regrets.take(range(min(len(regrets), _MOST_REGRETS)))
     title = f"The {len(most)} shapes that lose most, of {len(regrets)}" if len(most) < len(regrets) else regrets.title
     return Section("Picks", charts=shares, folded=[replace(most, title=title)])
-
-
-def _first(table: Table, count: int) -> Table:
-    """The first rows of a table."""
-    return replace(table, data={key: values[:count] for key, values in table.data.items()})
 
 
 def _roofs(study: EvidenceStudy, fastest: Table) -> Iterator[Section]:
@@ -92,7 +87,7 @@ def _roofs(study: EvidenceStudy, fastest: Table) -> Iterator[Section]:
     for roof in under.rows():
         keep = [i for i, key in enumerate(zip(fastest.data["gpu"], fastest.data["dtype"], strict=True))
                 if key == (roof["gpu"], roof["dtype"])]  # fmt: skip
-        mine = replace(fastest, data={key: [values[i] for i in keep] for key, values in fastest.data.items()})
+        mine = fastest.take(keep)
         name = f"{roof['gpu']}, {roof['dtype']}" if len(study.gpus) > 1 else roof["dtype"]
         charted.append(Chart(f"roof_{slug(name)}", name, charts.roofline(mine, roof)))
     said = (

@@ -49,13 +49,7 @@ def _sections(study: LadderStudy, ladder: Ladder) -> Iterator[Section]:
 def _only(every: Table, shape: str) -> Table:
     """The rungs of one shape."""
     keep = [i for i, name in enumerate(every.data["shape"]) if name == shape]
-    return replace(
-        every,
-        name=f"rungs_{slug(shape)}",
-        title="Each stage",
-        shown=every.shown[1:],
-        data={key: [values[i] for i in keep] for key, values in every.data.items()},
-    )
+    return replace(every.take(keep), name=f"rungs_{slug(shape)}", title="Each stage", shown=every.shown[1:])
 
 
 def _stages(shape: str, mine: Table) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmsim.report.kinds import Plan, Report
-from gemmsim.report.padding import numbers
+from gemmsim.report.padding import measured, numbers
 from gemmsim.study.padding import PaddingStudy
 from gemmsim.study.padding.outcome import Outcome
 
@@ -24,10 +24,12 @@ def plan(study: PaddingStudy) -> Plan:
 
 
 def report(study: PaddingStudy, outcome: Outcome) -> Report:
-    """Gains, recorded neighbours, every size tried, curves and the page."""
+    """Gains, what was measured of them, recorded neighbours, every size tried, curves and the page."""
     shown = {"gains": numbers.gains(outcome)}
+    if outcome.held:
+        shown["padded"] = measured.padded(outcome)
     if outcome.neighbours:
-        shown["recorded"] = numbers.recorded(outcome)
+        shown["recorded"] = measured.recorded(outcome)
     files = {**shown, "candidates": numbers.candidates(outcome)}
     if outcome.curves:
         files["curves"] = numbers.curves(outcome)

@@ -114,7 +114,7 @@ def _points(held: Sequence[dict[str, Any]], x: alt.X, y: alt.Y, tips: list[alt.T
     layers = []
     for kernel, shape in zip(dict.fromkeys(r["kernel"] for r in held), SHAPES, strict=False):
         dots = alt.Chart(inline([r for r in held if r["kernel"] == kernel]))
-        drawn = dots.mark_point(filled=True, size=80, opacity=0.95, color=MEASURED, shape=shape)
+        drawn = dots.mark_point(filled=True, size=50, opacity=0.95, color=MEASURED, shape=shape)
         layers.append(drawn.encode(x=x, y=y, tooltip=tips))
     return layers
 

@@ -1,4 +1,4 @@
-"""The tables of a study of padding: gains, every padded size, curves, recorded neighbours."""
+"""The tables of a study of padding: gains, every padded size, curves."""
 
 from __future__ import annotations
 
@@ -137,50 +137,17 @@ def curves(outcome: Outcome) -> Table:
     )  # fmt: skip
     rows: list[dict[str, Any]] = [
         {"problem": c.asked.name, "gpu": c.gpu, "kernel": c.kernel, "dtype": c.dtype, "who": "predicted",
-         "dimension": c.asked.dimension, "value": p.size, "asked": _asked(c.asked.dimension, c.asked),
+         "dimension": c.asked.dimension, "value": p.size, "asked": c.asked.size_asked,
          "aligned_bytes": p.aligned_bytes, "time_s": p.time_s, "family": p.family, "config": p.key}
         for c in outcome.curves for p in c.points
     ]  # fmt: skip
     rows += [
         {"problem": h.asked.name, "gpu": h.gpu, "kernel": h.kernel, "dtype": h.dtype, "who": "measured",
-         "dimension": h.asked.dimension, "value": h.size, "asked": _asked(h.asked.dimension, h.asked),
+         "dimension": h.asked.dimension, "value": h.size, "asked": h.asked.size_asked,
          "aligned_bytes": None, "time_s": h.time_s, "family": h.family, "config": h.key}
         for h in outcome.held
     ]  # fmt: skip
     return table("curves", "Time against a size", shown, rows)
-
-
-def _asked(dimension: str, problem: Any) -> int:
-    return int(getattr(problem, dimension.lower()))
-
-
-def recorded(outcome: Outcome) -> Table:
-    """A row a pair of neighbouring problems with rows of the same configurations."""
-    shown = (
-        Column("gpu", "GPU"), Column("family", "kernel"), Column("size", "M x N x K"),
-        Column("aligned_bytes", "rows, multiple of B"), Column("other", "beside"), Column("other_bytes", "of B"),
-        Column("configurations", "configurations"), Column("measured_s", "measured", "s"),
-        Column("other_measured_s", "beside", "s"), Column("measured_gain", "less time, measured", "1"),
-        Column("predicted_gain", "predicted", "1"), Column("l2", "L2"),
-    )  # fmt: skip
-    rows = [
-        {"gpu": x.gpu, "family": x.family, "dtype": x.dtype, "l2": x.l2, "size": _size(x.sizes),
-         "other": _size(x.other), "aligned_bytes": x.aligned_bytes[0], "other_bytes": x.aligned_bytes[1],
-         "configurations": x.configurations, "measured_s": x.measured_s[0], "other_measured_s": x.measured_s[1],
-         "predicted_s": x.predicted_s[0], "other_predicted_s": x.predicted_s[1], "measured_gain": x.measured_gain,
-         "predicted_gain": x.predicted_gain}
-        for x in sorted(outcome.neighbours, key=lambda x: -x.measured_gain)
-    ]  # fmt: skip
-    note = (
-        "The fastest of the configurations that both have rows of, each problem its own; predicted: the same rows, "
-        "under their own conditions. Rows of A lie K apart, of B N: the lesser multiple of both, 16 elements "
-        "at most."
-    )
-    return table("recorded", "Recorded neighbours, measured beside predicted", shown, rows, note)
-
-
-def _size(sizes: Sequence[int]) -> str:
-    return " x ".join(map(str, sizes))
 
 
 def worth(row: dict[str, Any]) -> bool:

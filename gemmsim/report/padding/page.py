@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gemmsim.report.padding import charts, numbers
+from gemmsim.report.padding import charts, measured, numbers
 from gemmsim.report.padding.words import section, verdict
 from gemmsim.report.page import Chart, Page, Section
 from gemmsim.report.table import Table, slug
@@ -49,14 +49,18 @@ def page(outcome: Outcome) -> Page:
 def _rows(table: Table, **wanted: str) -> Table:
     """The rows of a table with these values."""
     keep = [i for i in range(len(table)) if all(table.data[key][i] == value for key, value in wanted.items())]
-    return replace(table, data={key: [values[i] for i in keep] for key, values in table.data.items()})
+    return table.take(keep)
 
 
 def _recorded(outcome: Outcome) -> Iterator[Section]:
+    if outcome.held:
+        yield Section("Measured on the curves", tables=[measured.padded(outcome)])
     if outcome.neighbours:
-        found = numbers.recorded(outcome)
-        title = "The same configurations on neighbouring sizes: bars predicted, points measured"
-        drawn = Chart("recorded_gains", title, charts.recorded_gains(found))
+        found = measured.recorded(outcome)
+        some = found.brief
+        of = f"; {found.told.which}, {len(some)} of {len(found)} pairs" if len(some) < len(found) else ""
+        title = f"The same configurations on neighbouring sizes: bars predicted, points measured{of}"
+        drawn = Chart("recorded_gains", title, charts.recorded_gains(some))
         yield Section("Measured: recorded neighbours", charts=[drawn], folded=[found])
 
 

@@ -40,13 +40,7 @@ def page(study: RasterStudy, sweeps: Sequence[Sweep]) -> Page:
 def _section(problem: str, every: Table) -> Section:
     keep = [i for i, name in enumerate(every.data["problem"]) if name == problem]
     shown = tuple(c for c in every.shown if c.key not in _ELSEWHERE)
-    here = replace(
-        every,
-        name=f"launches_{slug(problem)}",
-        title="Each launch",
-        shown=shown,
-        data={key: [values[i] for i in keep] for key, values in every.data.items()},
-    )
+    here = replace(every.take(keep), name=f"launches_{slug(problem)}", title="Each launch", shown=shown)
     drawn = [
         Chart(f"bytes_{slug(problem)}", "DRAM bytes read: points counted, lines predicted", charts.dram_reads(here)),
         Chart(f"gains_{slug(problem)}", "Faster than row by row: lines predicted, points counted; shaded: often "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmsim.report.kinds import Plan, Report
-from gemmsim.report.sweep import numbers
+from gemmsim.report.sweep import measured, numbers
 from gemmsim.study.sweep import SweepStudy
 from gemmsim.study.sweep.outcome import Outcome
 
@@ -24,10 +24,11 @@ def plan(study: SweepStudy) -> Plan:
 
 
 def report(study: SweepStudy, outcome: Outcome) -> Report:
-    """Curves in short, wave edges, reach, measured rows, every point and the page."""
+    """Curves in short, wave edges and reach, predicted and measured, measured rows, every point and the page."""
     tables = {
-        "curves": numbers.curves(outcome), "edges": numbers.edges(outcome), "reach": numbers.reach(outcome),
-        "timed": numbers.timed(outcome),
+        "curves": numbers.curves(outcome), "edges": numbers.edges(outcome), "at_edges": measured.at_edges(outcome),
+        "reach": numbers.reach(outcome), "reached": measured.reached(outcome), "by_curve": measured.by_curve(outcome),
+        "timed": measured.timed(outcome),
     }  # fmt: skip
     shown = {name: table for name, table in tables.items() if len(table)}
 

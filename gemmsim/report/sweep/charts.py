@@ -37,6 +37,8 @@ SHAPES = ("circle", "triangle-up", "square", "diamond")
 #: labels of a log axis; more run into one another on a phone
 MOST_LABELS = 9
 HEIGHT = 340
+#: measured points of a chart; more are drawn smaller, so that the lines below them stay in sight
+MANY = 60
 
 
 def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, edges: Table | None = None) -> Chart:
@@ -55,7 +57,7 @@ def against_size(points: Table, timed: Table, what: str, vary: str, log: bool, e
     dots = alt.Chart(inline([{**r, "timed": _timed(r["curve"])} for r in measured])).encode(
         x=x, y=y, color=tint, tooltip=tips
     )
-    marks = dots.mark_point(filled=True, size=60, opacity=0.95)
+    marks = dots.mark_point(filled=True, size=60 if len(measured) <= MANY else 30, opacity=0.95)
     drawn = base.mark_line(strokeWidth=1.8).encode(color=tint)
     if len(gpus) > 1:
         drawn, marks = (

@@ -1,10 +1,10 @@
-"""The tables of a sweep: curves in short, wave edges, how far a launch stays as short as the first, rows, points."""
+"""The predicted tables of a sweep: curves in short, wave edges, how far a launch is as short as the first, points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,17 @@ LONGER = 0.10
 MEMORY = ("dram", "l2")
 
 
+class Sized(Protocol):
+    """A point of a curve, predicted or measured."""
+
+    @property
+    def size(self) -> int:
+        """Along the axis."""
+
+
+_P = TypeVar("_P", bound=Sized)
+
+
 def asked(study: SweepStudy) -> Table:
     """The curves of a study."""
     shown = (Column("curve", "curve"), Column("families", "families"), Column("dtype", "dtype"),
@@ -37,7 +48,7 @@ def products(study: SweepStudy) -> Table:
     return table("products", "Products", (Column("product", "product"), *sides), rows)
 
 
-def _several(outcome: Outcome, columns: Iterable[Column]) -> tuple[Column, ...]:
+def several(outcome: Outcome, columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns without GPU and product where there is one of them."""
     study = outcome.study
     alone = {key for key, found in (("gpu", study.gpus), ("product", study.products)) if len(found) == 1}
@@ -76,7 +87,7 @@ def curves(outcome: Outcome) -> Table:
         f"{x.curve} on {x.gpu}, {x.product}: {len(x.missing)} of {len(study.sizes)} sizes cannot launch, {vary} "
         f"{x.missing[0]} first: {x.reason}" for x in (*outcome.lines, *outcome.absent) if x.missing
     ]  # fmt: skip
-    return table("curves", "Curves, predicted", _several(outcome, shown), [_curve(outcome, x) for x in outcome.lines],
+    return table("curves", "Curves, predicted", several(outcome, shown), [_curve(outcome, x) for x in outcome.lines],
                  *(notes if study.baseline else notes[1:]))  # fmt: skip
 
 
@@ -119,7 +130,7 @@ def edges(outcome: Outcome) -> Table:
         "Scheduled: the two launches placed block by block on their SMs (docs/schedule.md), waves, and by how much the "
         "time of the second differs from the closed form's.",
     )
-    return table("edges", "Wave edges", _several(outcome, shown), rows, *notes)
+    return table("edges", "Wave edges, predicted", several(outcome, shown), rows, *notes)
 
 
 def _scheduled(edge: Edge) -> dict[str, Any]:
@@ -149,7 +160,7 @@ def fastest(outcome: Outcome) -> Table:
     base = outcome.study.baseline
     notes = [f"Gain: faster than {base}, where another curve is fastest."] if base else []
     return table(
-        "fastest", "Fastest, predicted", _several(outcome, (c for c in shown if base or c.key != "gain")), rows, *notes
+        "fastest", "Fastest, predicted", several(outcome, (c for c in shown if base or c.key != "gain")), rows, *notes
     )
 
 
@@ -181,15 +192,15 @@ def reach(outcome: Outcome) -> Table:
         f"Of the fastest of all curves, predicted. Within 10 %: the last {vary} up to which a launch takes no more "
         "than 10 % longer than the first; bound by memory: up to where DRAM or L2 alone would take longest."
     )
-    return table("reach", "How far memory bounds", _several(outcome, shown), rows, note)
+    return table("reach", "How far memory bounds", several(outcome, shown), rows, note)
 
 
 def _reach(points: Sequence[tuple[Line, Point]]) -> dict[str, Any]:
     line, first = points[0]
     most = max((point for _, point in points), key=lambda p: p.memory_share)
     every = [point for _, point in points]
-    short = _leading(every, lambda p: p.time_s <= (1 + LONGER) * first.time_s)
-    memory = _leading(every, lambda p: p.bound_by in MEMORY)
+    short = leading(every, lambda p: is_short(p.time_s, first.time_s))
+    memory = leading(every, lambda p: p.bound_by in MEMORY)
     then = [p.bound_by for p in every if memory is None or p.size > memory]
     return {
         "gpu": line.gpu, "product": line.product, "first_s": first.time_s, "first_share": first.memory_share,
@@ -198,7 +209,12 @@ def _reach(points: Sequence[tuple[Line, Point]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _leading(points: Sequence[Point], holds: Callable[[Point], bool]) -> int | None:
+def is_short(time_s: float, first_s: float) -> bool:
+    """Whether a launch is as short as that of the first size."""
+    return time_s <= (1 + LONGER) * first_s
+
+
+def leading(points: Sequence[_P], holds: Callable[[_P], bool]) -> int | None:
     """The last size before the first at which something no longer holds; None if it never does."""
     last = None
     for point in points:
@@ -206,33 +222,6 @@ def _leading(points: Sequence[Point], holds: Callable[[Point], bool]) -> int | N
             break
         last = point.size
     return last
-
-
-def timed(outcome: Outcome) -> Table:
-    """A row a measured point: the fastest row of a curve at a size, and what is predicted there."""
-    shown = (
-        Column("gpu", "GPU"), Column("product", "product"), Column("curve", "curve"),
-        Column("size", outcome.study.vary.upper()), Column("rows", "rows"), Column("config", "fastest timed"),
-        Column("time_s", "measured", "s"),
-        Column("memory_share", "of bandwidth", "1"), Column("predicted_s", "predicted", "s"),
-        Column("error", "error", "1"), Column("line_s", "line", "s"), Column("line_error", "line's error", "1"),
-        Column("gain", "gain, measured", "1"), Column("cublas_s", "cuBLAS", "s"),
-    )  # fmt: skip
-    base = {(x.gpu, x.product, x.size): x.time_s for x in outcome.timed if x.curve == outcome.study.baseline}
-    rows = []
-    for x in outcome.timed:
-        theirs = base.get((x.gpu, x.product, x.size)) if x.curve != outcome.study.baseline else None
-        rows.append({
-            **asdict(x), "error": x.predicted_s / x.time_s - 1,
-            "line_error": None if x.line_s is None else x.line_s / x.time_s - 1,
-            "gain": None if theirs is None else theirs / x.time_s - 1,
-        })  # fmt: skip
-    return table(
-        "timed", "Measured beside the curves", _several(outcome, shown), rows,
-        "Of each curve, product and size the fastest of the rows that were timed, not of all that the curve takes in. "
-        "Predicted: that very row. Line: the curve, which may have another configuration, or one that nobody timed.",
-        "Gain: over the fastest timed row of the baseline. cuBLAS: measured in the same L2 condition, in another run.",
-    )  # fmt: skip
 
 
 def points(outcome: Outcome) -> Table:
@@ -250,4 +239,4 @@ def points(outcome: Outcome) -> Table:
              "gain": found.get(point.size)}
             for point in line.points
         ]  # fmt: skip
-    return table("points", "Every point, predicted", _several(outcome, shown), rows)
+    return table("points", "Every point, predicted", several(outcome, shown), rows)

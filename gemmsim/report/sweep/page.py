@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import cycle
 
 from gemmsim.report.page import Chart, Page, Section
-from gemmsim.report.sweep import charts, numbers
+from gemmsim.report.sweep import charts, measured, numbers
 from gemmsim.report.sweep.verdict import verdict
 from gemmsim.report.table import Table, slug
 from gemmsim.study.sweep import SweepStudy
@@ -52,7 +52,7 @@ def _lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _sections(outcome: Outcome) -> Iterator[Section]:
-    every, rows, found = numbers.points(outcome), numbers.timed(outcome), numbers.edges(outcome)
+    every, rows, found = numbers.points(outcome), measured.timed(outcome), numbers.edges(outcome)
     best = numbers.fastest(outcome)
     for place, product in enumerate(outcome.study.products):
         for gpu in _gpus(outcome):
@@ -61,8 +61,10 @@ def _sections(outcome: Outcome) -> Iterator[Section]:
                 title = ", ".join([product.title, *([gpu] if gpu else [])])
                 yield Section(title, charts=list(_drawn(outcome.study, gpu, points, *others[:2])), folded=[others[2]])
     if len(found):
-        yield Section("Wave edges", tables=[found])
-    tables = [table for table in (numbers.reach(outcome), numbers.curves(outcome), rows) if len(table)]
+        yield Section("Wave edges", tables=[found, *filter(len, [measured.at_edges(outcome)])])
+    every_table = (numbers.reach(outcome), measured.reached(outcome), measured.by_curve(outcome),
+                   numbers.curves(outcome), rows)  # fmt: skip
+    tables = [table for table in every_table if len(table)]
     long = [table for table in tables if len(table) > MOST_OPEN]
     yield Section("In figures", tables=[table for table in tables if table not in long], folded=long)
     if len(every) <= MOST_LISTED:
@@ -112,5 +114,4 @@ def _part(table: Table, product: str, gpu: str, place: int) -> Table:
         if name == product and gpu in ("", chip)
     ]  # fmt: skip
     shown = tuple(c for c in table.shown if c.key != "product" and (c.key != "gpu" or not gpu))
-    data = {key: [values[i] for i in keep] for key, values in table.data.items()}
-    return replace(table, name=f"{table.name}_{place}_{slug(gpu)}", shown=shown, data=data)
+    return replace(table.take(keep), name=f"{table.name}_{place}_{slug(gpu)}", shown=shown)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from gemmsim.report.sweep.numbers import LONGER, SAME, gains, reach, timed
-from gemmsim.report.units import percent, span
+from gemmsim.report.sweep.measured import at_edges
+from gemmsim.report.sweep.numbers import LONGER, SAME, gains, reach
+from gemmsim.report.sweep.verdict_measured import held, to_sizes
+from gemmsim.report.units import count, percent, span
 from gemmsim.study.recorded import DEFAULTS, EXTRAPOLATED
 from gemmsim.study.sweep.edges import Edge
 from gemmsim.study.sweep.outcome import Outcome
 
 
 def verdict(outcome: Outcome) -> Iterator[str]:
-    """The answer, figures first: waves, gains over the baseline, reach of the memory, what was measured, the basis."""
+    """The answer, figures first: waves or the reach of the memory, what was measured of it, gains, the basis."""
     if outcome.edges:
-        yield from _waves(outcome)
+        yield _waves(outcome)
     elif outcome.study.baseline and outcome.study.curve(outcome.study.baseline).alone:
         yield f"{outcome.study.baseline} takes no further wave at any {outcome.study.vary.upper()} of this range."
     yield from _reached(outcome)
+    yield from held(outcome)
+    if outcome.edges:
+        yield f"Worth choosing, the last {outcome.study.vary.upper()} before an edge: {_last(outcome)}."
+        yield from _regained(outcome) if not len(at_edges(outcome)) else ()
+        yield _placed(outcome)
     yield from _gained(outcome)
-    yield from _measured(outcome)
     yield from _basis(outcome)
 
 
-def _waves(outcome: Outcome) -> Iterator[str]:
+def _waves(outcome: Outcome) -> str:
     study, vary, found = outcome.study, outcome.study.vary.upper(), outcome.edges
     worst, least = max(found, key=lambda e: e.drop), min(found, key=lambda e: e.drop)
     again = (
@@ -33,14 +39,11 @@ def _waves(outcome: Outcome) -> Iterator[str]:
         if worst.again
         else "as fast again nowhere in this range"
     )
-    yield (
+    return (
         f"Predicted, {study.baseline}: where a further wave begins the rate falls by {percent(worst.drop)} at worst "
         f"({_place(outcome, worst)}; {again}) and by {percent(least.drop)} at least ({_place(outcome, least)}), over "
-        f"{_count(len(found), 'edge')}."
+        f"{count(len(found), 'edge')}."
     )
-    yield f"Worth choosing, the last {vary} before an edge: {_last(outcome)}."
-    yield from _regained(outcome)
-    yield from _placed(outcome)
 
 
 def _last(outcome: Outcome) -> str:
@@ -74,16 +77,15 @@ def _regained(outcome: Outcome) -> Iterator[str]:
         yield f"Predicted just past an edge, against {outcome.study.baseline}: {'; '.join(found)}."
 
 
-def _placed(outcome: Outcome) -> Iterator[str]:
+def _placed(outcome: Outcome) -> str:
     """Whether the schedule of blocks counts the same waves."""
     known = [(e, e.scheduled) for e in outcome.edges if e.scheduled is not None]
     if not known:
-        yield "No launch beside an edge could be placed block by block: the waves are the closed form's alone."
-        return
+        return "No launch beside an edge could be placed block by block: the waves are the closed form's alone."
     pairs = [pair for e, s in known for pair in ((e.before, s[0]), (e.after, s[1]))]
     same = sum(point.waves == placed.waves for point, placed in pairs)
     off = max(abs(placed.time_s / point.time_s - 1) for point, placed in pairs)
-    yield (
+    return (
         f"Placed block by block, {same} of the {len(pairs)} launches beside edges take as many waves as the closed "
         f"form says, and their times differ by {percent(off, 2)} at most."
     )
@@ -144,57 +146,9 @@ def _reached(outcome: Outcome) -> Iterator[str]:
         shares = np.asarray([row["most_share"] for row in here])
         yield (
             f"Predicted, {gpu}: a launch takes at most {100 * LONGER:.0f} % longer than at {vary} "
-            f"{outcome.study.sizes[0]} up to {vary} {_sizes([row['short_to'] for row in here])}, and DRAM or L2 "
-            f"bounds it up to {vary} {_sizes([row['memory_to'] for row in here])}; the fastest kernel reaches "
+            f"{outcome.study.sizes[0]} up to {vary} {to_sizes([row['short_to'] for row in here])}, and DRAM or L2 "
+            f"bounds it up to {vary} {to_sizes([row['memory_to'] for row in here])}; the fastest kernel reaches "
             f"{span(shares, 0)} of the memory's bandwidth at best."
-        )
-
-
-def _sizes(found: Sequence[int | None]) -> str:
-    """From the least to the largest over products."""
-    there = sorted(size for size in found if size is not None)
-    if not there:
-        return "none"
-    span = str(there[0]) if there[0] == there[-1] else f"{there[0]} to {there[-1]}, by product"
-    return span if len(there) == len(found) else f"{span} (of {len(found) - len(there)} products nowhere)"
-
-
-def _measured(outcome: Outcome) -> Iterator[str]:
-    study = outcome.study
-    if not outcome.timed:
-        files = ", ".join(name for name, _ in study.rows)
-        yield (
-            f"No row of {files} lies on a curve: every figure is predicted."
-            if files
-            else "Nothing was measured for this study: every figure is predicted."
-        )
-        return
-    own = np.asarray([abs(x.predicted_s / x.time_s - 1) for x in outcome.timed])
-    gpus = ", ".join(dict.fromkeys(x.gpu for x in outcome.timed))
-    yield (
-        f"Measured: {_count(len(outcome.timed), 'point')} on {gpus}, each the fastest timed row of a curve at a size; "
-        f"those rows are predicted {percent(float(own.mean()))} off on average, {percent(float(own.max()))} at worst."
-    )
-    yield from _measured_gains(outcome)
-
-
-def _measured_gains(outcome: Outcome) -> Iterator[str]:
-    """Each curve against the baseline where both were timed."""
-    base, rows = outcome.study.baseline, timed(outcome).rows()
-    for curve in outcome.study.curves:
-        found = {
-            (r["gpu"], r["product"], r["size"]): r["gain"]
-            for r in rows
-            if r["curve"] == curve.name and r["gain"] is not None
-        }
-        if not found:
-            continue
-        most, least = max(found, key=lambda x: found[x]), min(found, key=lambda x: found[x])
-        faster = sum(g > SAME for g in found.values())
-        yield (
-            f"Measured, {curve.name} against {base}, the fastest timed of each: more than 1 % faster at {faster} of "
-            f"{_count(len(found), 'point')}, from {percent(found[least])} "
-            f"({_where(outcome, least)}) to {percent(found[most])} ({_where(outcome, most)})."
         )
 
 
@@ -214,7 +168,3 @@ def _basis(outcome: Outcome) -> Iterator[str]:
         )
     if plain:
         yield f"Those of {', '.join(plain)} are physical defaults: no rows of those GPUs were measured."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -85,8 +85,13 @@ def _aligned(rows: Measured, sizes: Sizes) -> int:
 
 def _times(rows: Measured) -> tuple[float, float]:
     """The fastest measured, and the fastest predicted."""
+    return float(rows.time_s.min()), float(np.nanmin(predicted_s(rows)))
+
+
+def predicted_s(rows: Measured) -> FloatArray:
+    """What is predicted of each row, under its own conditions with its own facts; seconds."""
     q = rows.problem
     p = predict(q.m, q.n, q.k, gpu=rows.gpu, dtype=q.form, family=rows.config.family, config=rows.config,
                 facts=rows.facts, l2=rows.l2)  # fmt: skip
     said: FloatArray = p.time_s
-    return float(rows.time_s.min()), float(np.nanmin(said))
+    return said

@@ -16,7 +16,7 @@ from gemmsim.model.predict import Prediction, predict
 from gemmsim.padding import Padding, pad
 from gemmsim.problem import IntArray, gemm
 from gemmsim.study.base import Progress
-from gemmsim.study.padding.neighbours import Neighbours, neighbours
+from gemmsim.study.padding.neighbours import Neighbours, neighbours, predicted_s
 from gemmsim.study.padding.plan import Asked, PaddingStudy
 
 #: fastest configurations of a family that are kept of the sizes as asked, and as many of the sizes padded; and of so
@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Held:
-    """The fastest of the measured rows of one size of a curve."""
+    """The fastest of the measured rows of one size of a curve. predicted_s: of that very row, with its facts."""
 
     asked: Asked
     gpu: str
@@ -71,6 +71,7 @@ class Held:
     key: str
     rows: int
     time_s: float
+    predicted_s: float
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def _timed(study: PaddingStudy) -> Iterator[Held]:
             m, n, k = asked.at(size)
             here = np.flatnonzero((q.m == m) & (q.n == n) & (q.k == k))
             if len(here):
-                i = int(here[np.argmin(rows.time_s[here])])
-                key, time_s = config_key(rows.config.row(i)), float(rows.time_s[i])
+                best = rows.take(here[[np.argmin(rows.time_s[here])]])
+                key, time_s, said = config_key(best.config.row(0)), float(best.time_s[0]), float(predicted_s(best)[0])
                 for kernel in [kernel for kernel, names in study.kernels.items() if family in names]:
-                    yield Held(asked, rows.gpu.name, kernel, q.dtype, size, family, key, len(here), time_s)
+                    yield Held(asked, rows.gpu.name, kernel, q.dtype, size, family, key, len(here), time_s, said)

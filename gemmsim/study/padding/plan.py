@@ -66,6 +66,11 @@ class Asked:
         """M x N x K."""
         return f"{self.m} x {self.n} x {self.k}"
 
+    @property
+    def size_asked(self) -> int:
+        """The size of the curve's dimension as asked."""
+        return {"M": self.m, "N": self.n, "K": self.k}[self.dimension]
+
     def at(self, value: int) -> tuple[int, int, int]:
         """M, N, K with the curve's dimension at a value."""
         sizes = {"M": self.m, "N": self.n, "K": self.k} | {self.dimension: value}
