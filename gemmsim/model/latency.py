@@ -26,8 +26,9 @@ def latency_clk(x: Case, cold_a: FloatArray, cold_b: FloatArray) -> FloatArray:
     Each round of loads takes load_latency L2 latencies; blocks that run together walk K in step, so all of them wait
     for the first touch of a panel they share: in the waves that find it in DRAM (cold_a, cold_b: their share) a round
     takes dram_latency x (DRAM - L2 latency) longer. Then clocks a load, for the warps at a barrier, for instructions
-    that depend on each other, and a fixed delay. Without the term Triton rows drawn from the whole space are off by
-    21.2 instead of 9.4 % (`validate --without latency`).
+    that depend on each other, a fixed delay, and scattered_latency L2 latencies where the lanes of a load lie rows
+    apart (docs/shared_memory.md). Without the term Triton rows drawn from the whole space are off by 21.1 instead of
+    9.2 % (`validate --without latency --seeds 3`; studies/h200/README.md, what each effect buys).
     """
     t, c, near = x.traits, x.c, l2_latency_clk(x.gpu)
     further = dram_further_clk(x)

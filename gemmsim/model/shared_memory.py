@@ -30,7 +30,8 @@ def shared_clk(x: Case) -> FloatArray:
     reads + write cost x writes, in wavefronts of 128 B at smem_bytes_per_clk, + sectors x sector_clk, + lines that L1
     looks up for one lane each x line_clk.
     The counts agree with the wavefront counters of 21 register-tile launches to 2 %; the cost of a write is fitted.
-    Without it Triton rows drawn from the whole space are off by 12.2 instead of 9.4 % (`validate --without shared`).
+    Without it Triton rows drawn from the whole space are off by 12.1 instead of 9.2 % (`--without shared`, as
+    in model/latency.py).
     """
     t, c = x.traits, x.c
     write = np.where(t.through_registers, c["register_write"], c["async_write"])
@@ -45,7 +46,7 @@ def spill_clk(x: Case, resident: FloatArray) -> tuple[FloatArray, FloatArray]:
     Each spilled word goes out and comes back once a k-step: spill_clk a warp and word. A lone block waits for it:
     spill_lone_clk a word. More if the words of the resident blocks miss L1, or if register allocation collapsed (over
     eight words a register), and the loads come one by one. Without it Triton rows drawn from the whole space are off by
-    14.8 instead of 9.4 %, and the first pick is four times too slow (`gemmsim validate --without spill`).
+    14.8 instead of 9.2 %, and the first pick is four times too slow (`--without spill`, likewise).
     """
     if not x.spill_bytes.any():
         zero = np.zeros(1)
